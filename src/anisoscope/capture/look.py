@@ -1,0 +1,240 @@
+"""`Look`, the waist of the system: one look at one model at one step.
+
+Everything behind it (rows, store, claims, page) is the same whether a Look comes from a hooked model, from saved
+arrays or from a test. A Look is scanned, never asked for all its rows, so that arrays and large models fit alike.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ..errors import InputError
+from ..geometry.moments import rows_of
+from .passes import Passes
+from .positions import HALVES, LABELS, Chunk, Half, Positions, Site
+from .windows import Windows
+
+_CHUNK_ROWS = 8192
+
+
+Scan = Callable[[Half, tuple[str, ...]], Iterator[Chunk]]
+
+
+@dataclass(frozen=True)
+class Look:
+    """One look at one model at one step: hidden states `h` and gradients `g` of the same positions, layer by layer.
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> look = Look.from_arrays(h=rng.normal(size=(400, 8)), g=rng.normal(size=(400, 8)), step=10)
+    >>> look.labels, look.sites[0].width, look.positions.num_fit
+    (('true',), 8, 200)
+    """
+
+    sites: tuple[Site, ...]
+    positions: Positions
+    labels: tuple[str, ...]
+    scan_source: Scan = field(repr=False)
+    step: int | None = None
+    tokens_seen: int | None = None
+    objective: str | None = None
+    windows: str | None = None  # fingerprint
+    facts: Mapping[str, Any] = field(default_factory=dict)  # of the model, for the manifest of a run
+
+    @property
+    def primary_view(self) -> str:
+        """`bearing` for masked models and for arrays with a mask, else `all`."""
+        if self.objective is None:
+            return "bearing" if self.positions.bearing is not None else "all"
+        return "bearing" if self.objective == "masked" else "all"
+
+    def scan(self, half: Half, labels: tuple[str, ...] = ()) -> Iterator[Chunk]:
+        """Chunks of one half with the gradients of `labels`; the same values every time."""
+        missing = [label for label in labels if label not in self.labels]
+        if missing:
+            raise InputError(f"this look has no gradients for {missing}; it has {list(self.labels)}")
+        return self.scan_source(half, labels)
+
+    @staticmethod
+    def from_model(
+        model: nn.Module,
+        windows: Windows,
+        *,
+        layers: list[str] | None = None,
+        batch_size: int = 16,
+        step: int | None = None,
+    ) -> "Look":
+        """One look at a model, now: a forward and backward pass of its own on fixed windows, everything restored.
+
+        >>> import torch
+        >>> from anisoscope.lab.model import ModelConfig, Transformer
+        >>> model = Transformer(ModelConfig(vocab_size=50, num_blocks=2, width=16, num_heads=2, length=8, causal=True))
+        >>> look = Look.from_model(model, Windows.from_ids(torch.randint(50, (6, 8))))
+        >>> [site.layer for site in look.sites]
+        ['embedding', 'blocks.0', 'blocks.1']
+        """
+        passes = Passes(model, windows, layers=layers, batch_size=batch_size)
+        look = Look.from_passes(passes, step=step, keep_bytes=None)
+        for half, labels in (("fit", ()), ("test", look.labels)):
+            for _ in look.scan(half, labels):
+                pass
+        return look
+
+    @classmethod
+    def from_passes(
+        cls, passes: Passes, step: int | None = None, tokens_seen: int | None = None, keep_bytes: int | None = 2**30
+    ) -> "Look":
+        """A look that runs its model when it is scanned, and keeps what it saw up to `keep_bytes` (None: all)."""
+        return cls(
+            passes.sites,
+            passes.positions,
+            passes.labels,
+            passes.scanner(keep_bytes),
+            step,
+            tokens_seen,
+            passes.windows.objective_name,
+            passes.windows.fingerprint,
+            passes.facts,
+        )
+
+    @classmethod
+    def from_arrays(
+        cls,
+        h: object,
+        g: object | None = None,
+        sequences: object | None = None,
+        tokens: object | None = None,
+        targets: object | None = None,
+        bearing: object | None = None,
+        gradients: Mapping[str, object] | None = None,
+        step: int | None = None,
+    ) -> "Look":
+        """A Look from your own (N, D) arrays, or {layer: array}; numpy or torch.
+
+        `sequences` names the sequence of each row: the first half of the sequences is fitted on, the second tested.
+        Without it every row is its own sequence and no position is known. `gradients` holds further labels,
+        {"sampled": ..., "permuted": ...}. `step=None` is unknown, 0 means untrained.
+        """
+        hidden = _by_layer(h, "h")
+        first = next(iter(hidden.values()))
+        num_rows = first.shape[0]
+        given = {"true": g, **(gradients or {})}
+        unknown = [label for label in given if label not in LABELS]
+        if unknown:
+            raise InputError(f"gradients names {unknown}; wanted some of {', '.join(LABELS[1:])}")
+        labelled = {
+            label: _by_layer(given[label], "g" if label == "true" else f"gradients[{label!r}]")
+            for label in LABELS
+            if given.get(label) is not None
+        }
+        for name, layer, array in _walk(hidden, labelled):
+            if layer not in hidden:
+                raise InputError(f"{name} has a layer {layer!r} that h has not; h has {', '.join(hidden)}")
+            if array.shape[0] != num_rows:
+                raise InputError(f"{name} has {array.shape[0]} rows, h has {num_rows}: one row per position in both")
+            if array.shape[1] != hidden[layer].shape[1]:
+                raise InputError(
+                    f"{name} has width {array.shape[1]}, h has {hidden[layer].shape[1]}: both of the same layer"
+                )
+        for label, arrays in labelled.items():
+            absent = [layer for layer in hidden if layer not in arrays]
+            if absent:
+                raise InputError(f"the gradients {label!r} lack the layers {absent}: give one array a layer of h")
+
+        codes = _codes(sequences, num_rows)
+        order = torch.from_numpy(np.argsort(codes, kind="stable"))
+        codes = torch.from_numpy(np.sort(codes, kind="stable"))
+        num_sequences = int(codes[-1]) + 1
+        if num_sequences < 4:
+            raise InputError(
+                f"{num_sequences} sequence{'s' if num_sequences > 1 else ''}; wanted at least 4, two to fit on and two "
+                "to test on: give more rows, or say with sequences= which rows belong together"
+            )
+        num_fit_sequences = num_sequences // 2
+        num_fit = int((codes < num_fit_sequences).sum())
+        starts = torch.searchsorted(codes, torch.arange(num_sequences))
+        positions = Positions(
+            sequence=torch.where(codes < num_fit_sequences, codes, codes - num_fit_sequences),
+            num_fit=num_fit,
+            position=None if sequences is None else torch.arange(num_rows) - starts[codes],
+            token=_column(tokens, "tokens", order),
+            target=_column(targets, "targets", order),
+            bearing=_column(bearing, "bearing", order, boolean=True),
+        )
+        sites = tuple(
+            Site(layer, depth, "block", array.shape[1]) for depth, (layer, array) in enumerate(hidden.items(), start=1)
+        )
+        chunks = {half: _row_chunks(positions, half) for half in HALVES}
+
+        def scan(half: Half, labels: tuple[str, ...]) -> Iterator[Chunk]:
+            for rows in chunks[half]:
+                take = order[rows]
+                yield Chunk(
+                    rows,
+                    {site: hidden[site.layer][take.to(hidden[site.layer].device)] for site in sites},
+                    {
+                        label: {s: labelled[label][s.layer][take.to(labelled[label][s.layer].device)] for s in sites}
+                        for label in labels
+                    },
+                )
+
+        return cls(sites, positions, tuple(labelled), scan, step=step, facts={"source": "arrays"})
+
+
+def _by_layer(arrays: object, name: str) -> dict[str, Tensor]:
+    if isinstance(arrays, Mapping):
+        if not arrays:
+            raise InputError(f"{name} is an empty mapping; wanted {{layer: array}}")
+        return {str(layer): rows_of(array, f"{name}[{layer!r}]", least=2) for layer, array in arrays.items()}
+    return {"array": rows_of(arrays, name, least=2)}
+
+
+def _walk(
+    hidden: Mapping[str, Tensor], labelled: Mapping[str, Mapping[str, Tensor]]
+) -> Iterator[tuple[str, str, Tensor]]:
+    for layer, array in hidden.items():
+        yield "h" if layer == "array" else f"h[{layer!r}]", layer, array
+    for label, arrays in labelled.items():
+        for layer, array in arrays.items():
+            yield f"the gradient {label!r} of {layer!r}", layer, array
+
+
+def _codes(sequences: object | None, num_rows: int) -> np.ndarray:
+    """Sequence numbers in order of first appearance."""
+    if sequences is None:
+        return np.arange(num_rows)
+    column = np.asarray(sequences.cpu() if isinstance(sequences, Tensor) else sequences)
+    if column.shape != (num_rows,):
+        raise InputError(f"sequences has shape {column.shape}; wanted ({num_rows},), the sequence of each row of h")
+    _, first, inverse = np.unique(column, return_index=True, return_inverse=True)
+    rank = np.empty_like(first)
+    rank[np.argsort(first)] = np.arange(len(first))
+    return rank[inverse]
+
+
+def _column(values: object | None, name: str, order: Tensor, boolean: bool = False) -> Tensor | None:
+    if values is None:
+        return None
+    column = torch.as_tensor(values).cpu()
+    if column.shape != order.shape:
+        raise InputError(f"{name} has shape {tuple(column.shape)}; wanted ({order.shape[0]},), one entry per row of h")
+    return (column.bool() if boolean else column.long())[order]
+
+
+def _row_chunks(positions: Positions, half: Half) -> list[slice]:
+    """Rows of one half in pieces of about `_CHUNK_ROWS`, cut between sequences."""
+    rows = positions.half(half)
+    sequence = positions.sequence[rows]
+    ends = (torch.nonzero(sequence[1:] != sequence[:-1])[:, 0] + 1).tolist() + [sequence.shape[0]]
+    pieces, start = [], 0
+    for last, end in zip([0, *ends], ends, strict=False):
+        if end - start > _CHUNK_ROWS and last > start:
+            pieces.append(slice(rows.start + start, rows.start + last))
+            start = last
+    if sequence.shape[0] > start:
+        pieces.append(slice(rows.start + start, rows.start + sequence.shape[0]))
+    return pieces

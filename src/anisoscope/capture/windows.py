@@ -1,0 +1,299 @@
+"""Fixed held-out windows: the same tokens, masks and labels at every look, so that looks differ by the model alone."""
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor, nn
+
+from ..errors import InputError, TextError
+from .positions import IGNORED, Half, Positions
+
+Objective = Literal["causal", "masked"] | Callable[[nn.Module, Tensor], Any]
+_PIECE_CHARS = 1 << 16
+_MOST_CHARS = 1 << 25
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Windows of tokens that training never sees, half to fit proxies on and half to test them with gradients.
+
+    >>> windows = Windows.from_ids(torch.arange(32).reshape(8, 4))
+    >>> windows.fit_ids.shape, windows.test_ids.shape, windows.objective
+    (torch.Size([4, 4]), torch.Size([4, 4]), 'causal')
+    """
+
+    fit_ids: Int[Tensor, "fit_sequences length"]
+    test_ids: Int[Tensor, "test_sequences length"]
+    objective: Objective = "causal"
+    mask_id: int | None = None
+    fit_mask: Bool[Tensor, "fit_sequences length"] | None = None
+    test_mask: Bool[Tensor, "test_sequences length"] | None = None
+    counts: Int[Tensor, " vocab"] | None = None  # how often each token occurs in the corpus
+    special: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())  # what the tokenizer puts before and after
+    seed: int = 0
+    source: str = field(default="ids", compare=False)
+
+    @classmethod
+    def from_ids(
+        cls,
+        ids: object,
+        objective: Objective = "causal",
+        *,
+        mask_id: int | None = None,
+        mask_fraction: float = 0.15,
+        counts: object | None = None,
+        special: tuple[tuple[int, ...], tuple[int, ...]] = ((), ()),
+        seed: int = 0,
+        source: str = "ids",
+    ) -> "Windows":
+        """Windows from token ids (sequences, length); uses every row: the first half to fit on, the second to test on.
+
+        `objective` is "causal" (next token), "masked" (needs `mask_id`), or `f(model, ids) -> (logits, targets)` with
+        -100 where no loss is taken; `f` may return the summed loss alone (then sampled and permuted labels are missing).
+        """
+        table = torch.as_tensor(ids).cpu()
+        if table.ndim != 2 or table.is_floating_point() or table.dtype == torch.bool:
+            raise InputError(
+                f"ids has shape {tuple(table.shape)} and type {table.dtype}; wanted whole numbers (sequences, length)"
+            )
+        if table.shape[0] < 4 or table.shape[1] < 2:
+            raise InputError(
+                f"ids has shape {tuple(table.shape)}; wanted at least 4 sequences of at least 2 tokens, half of them "
+                "to fit on and half to test on"
+            )
+        if int(table.min()) < 0:
+            raise InputError(f"ids holds the negative id {int(table.min())}; leave padding out, windows are full")
+        if isinstance(objective, str) and objective not in ("causal", "masked"):
+            raise InputError(f"unknown objective {objective!r}; wanted 'causal', 'masked' or a function(model, ids)")
+        table = table.long()
+        num_fit = table.shape[0] // 2
+        mask = None
+        if objective == "masked":
+            if mask_id is None:
+                raise InputError("objective 'masked' needs mask_id, the id of the tokenizer's mask token")
+            mask = _fixed_mask(table, mask_fraction, special, seed)
+        return cls(
+            table[:num_fit],
+            table[num_fit:],
+            objective,
+            mask_id,
+            None if mask is None else mask[:num_fit],
+            None if mask is None else mask[num_fit:],
+            torch.bincount(table.flatten()) if counts is None else torch.as_tensor(counts),
+            special,
+            seed,
+            source,
+        )
+
+    @classmethod
+    def from_text(
+        cls,
+        text_or_path: str | os.PathLike[str],
+        tokenizer: Any,
+        objective: Objective = "causal",
+        *,
+        length: int = 128,
+        num_sequences: int = 64,
+        mask_id: int | None = None,
+        mask_fraction: float = 0.15,
+        seed: int = 0,
+    ) -> "Windows":
+        """Windows spread evenly over a text or a UTF-8 file, alternately to fit on and to test on.
+
+        `tokenizer` is one of `tokenizers` or `transformers`, or a function from text to ids. Its own rule for begin
+        and end tokens is followed in every window. At most the first 32 million characters are read.
+        """
+        text, source = _read(text_or_path)
+        encode, special = _encoder(tokenizer)
+        room = length - len(special[0]) - len(special[1])
+        if room < 1:
+            raise InputError(f"length = {length} leaves no room beside {len(special[0] + special[1])} special tokens")
+        ids = [token for piece in _pieces(text) for token in encode(piece)]
+        needed = max(4, num_sequences) * room
+        if len(ids) < needed:
+            raise TextError(
+                f"{source} gives {len(ids)} tokens; wanted at least {needed} ({max(4, num_sequences)} windows of "
+                f"{room}): give a longer text, or lower num_sequences or length"
+            )
+        starts = np.linspace(0, len(ids) - room, max(4, num_sequences)).astype(int)
+        table = torch.tensor([[*special[0], *ids[start : start + room], *special[1]] for start in starts])
+        return cls.from_ids(
+            torch.cat([table[0::2], table[1::2]]) if len(table) % 2 == 0 else torch.cat([table[1::2], table[0::2]]),
+            objective,
+            mask_id=_mask_id(tokenizer) if mask_id is None and objective == "masked" else mask_id,
+            mask_fraction=mask_fraction,
+            counts=np.bincount(ids),
+            special=special,
+            seed=seed,
+            source=source,
+        )
+
+    @property
+    def length(self) -> int:
+        return self.fit_ids.shape[1]
+
+    @property
+    def objective_name(self) -> str:
+        return self.objective if isinstance(self.objective, str) else "custom"
+
+    def ids(self, half: Half) -> Int[Tensor, "sequences length"]:
+        """The true tokens of one half."""
+        return self.fit_ids if half == "fit" else self.test_ids
+
+    def inputs(self, half: Half) -> Int[Tensor, "sequences length"]:
+        """What the model is given: the true tokens, masked ones replaced."""
+        mask = self.fit_mask if half == "fit" else self.test_mask
+        return self.ids(half) if mask is None else self.ids(half).masked_fill(mask, self.mask_id or 0)
+
+    def targets(self, half: Half) -> Int[Tensor, "sequences length"] | None:
+        """What each position shall predict, -100 where it enters no loss; None where the user's objective says."""
+        ids = self.ids(half)
+        if self.objective == "causal":
+            return torch.cat([ids[:, 1:], torch.full_like(ids[:, :1], IGNORED)], dim=1)
+        if self.objective == "masked":
+            mask = self.fit_mask if half == "fit" else self.test_mask
+            return ids.masked_fill(~mask, IGNORED) if mask is not None else None
+        return None
+
+    def positions(self, targets: dict[Half, Tensor] | None = None) -> Positions:
+        """One entry a row; `targets` as the user's objective gave them, where it did."""
+        ids = torch.cat([self.fit_ids, self.test_ids])
+        known = targets or {half: self.targets(half) for half in ("fit", "test")}
+        target = None
+        if known["fit"] is not None and known["test"] is not None:
+            target = torch.cat([known["fit"].flatten(), known["test"].flatten()])
+        sequence = [
+            torch.arange(half.shape[0]).repeat_interleave(self.length) for half in (self.fit_ids, self.test_ids)
+        ]
+        return Positions(
+            sequence=torch.cat(sequence),
+            num_fit=self.fit_ids.numel(),
+            position=torch.arange(self.length).repeat(ids.shape[0]),
+            token=ids.flatten(),
+            target=target,
+            bearing=None if target is None else target != IGNORED,
+        )
+
+    def permuted(self, targets: Tensor) -> Tensor:
+        """The same targets shuffled among the positions that have one; the same shuffle at every look."""
+        flat = targets.flatten().clone()
+        bearing = (flat != IGNORED).nonzero()[:, 0]
+        generator = torch.Generator().manual_seed(self.seed + 1)
+        flat[bearing] = flat[bearing[torch.randperm(len(bearing), generator=generator)]]
+        return flat.view_as(targets)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Names these windows in every record: two runs with the same fingerprint saw the same tokens and masks."""
+        digest = hashlib.sha256(f"{self.objective_name} {self.mask_id} {self.seed}".encode())
+        for tensor in (self.fit_ids, self.test_ids, self.fit_mask, self.test_mask):
+            if tensor is not None:
+                digest.update(str(tuple(tensor.shape)).encode() + tensor.numpy().tobytes())
+        return digest.hexdigest()[:16]
+
+    def facts(self) -> dict[str, Any]:
+        """What a run's manifest says of its windows."""
+        return {
+            "fingerprint": self.fingerprint,
+            "source": self.source,
+            "objective": self.objective_name,
+            "fit_sequences": self.fit_ids.shape[0],
+            "test_sequences": self.test_ids.shape[0],
+            "length": self.length,
+            "special": [list(part) for part in self.special],
+            "seed": self.seed,
+        }
+
+
+def _fixed_mask(
+    ids: Tensor, fraction: float, special: tuple[tuple[int, ...], tuple[int, ...]], seed: int
+) -> Bool[Tensor, "sequences length"]:
+    """Which positions are masked: the given share of each sequence, at least one, never a special token."""
+    if not 0 < fraction < 1:
+        raise InputError(f"mask_fraction = {fraction}; wanted a number between 0 and 1")
+    score = torch.rand(ids.shape, generator=torch.Generator().manual_seed(seed))
+    score[:, : len(special[0])] = 2
+    score[:, ids.shape[1] - len(special[1]) :] = 2
+    room = ids.shape[1] - len(special[0]) - len(special[1])
+    num_masked = max(1, round(fraction * room))
+    threshold = score.sort(1).values[:, num_masked - 1 : num_masked]
+    return score <= threshold
+
+
+def _read(text_or_path: str | os.PathLike[str]) -> tuple[str, str]:
+    """The text, and what to call it; a path, or a short line that names an existing file, is read as UTF-8."""
+    looks_like_path = not isinstance(text_or_path, str) or (len(text_or_path) < 1024 and "\n" not in text_or_path)
+    if looks_like_path and (
+        not isinstance(text_or_path, str) or Path(text_or_path).suffix or Path(text_or_path).exists()
+    ):
+        path = Path(text_or_path)
+        if path.is_file():
+            try:
+                with path.open(encoding="utf-8") as file:
+                    return file.read(_MOST_CHARS), str(path)
+            except UnicodeDecodeError as error:
+                raise TextError(
+                    f"{path} is not UTF-8 (byte {error.object[error.start]:#04x} at {error.start}): convert it, "
+                    f"for example with iconv -f latin1 -t utf-8"
+                ) from None
+        if path.is_dir():
+            raise TextError(f"{path} is a folder; wanted a text file")
+        if not isinstance(text_or_path, str) or " " not in text_or_path:
+            raise TextError(f"there is no file {path}: give the path of a UTF-8 text, or the text itself")
+    return str(text_or_path)[:_MOST_CHARS], "the text"
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """Pieces of bounded size, cut at white space where there is some: one endless line must not cost quadratic time."""
+    start = 0
+    while start < len(text):
+        end = min(len(text), start + _PIECE_CHARS)
+        if end < len(text):
+            cut = max(text.rfind(mark, start + 1, end) for mark in ("\n", " "))
+            end = cut if cut > start else end
+        yield text[start:end]
+        start = end
+
+
+def _encoder(tokenizer: Any) -> tuple[Callable[[str], list[int]], tuple[tuple[int, ...], tuple[int, ...]]]:
+    """How to encode plain text, and what the tokenizer itself puts before and after a text."""
+    if hasattr(tokenizer, "encode") and hasattr(tokenizer, "get_vocab_size"):  # tokenizers.Tokenizer
+
+        def encode(text: str, special: bool = False) -> list[int]:
+            return tokenizer.encode(text, add_special_tokens=special).ids
+
+    elif hasattr(tokenizer, "encode"):  # transformers
+
+        def encode(text: str, special: bool = False) -> list[int]:
+            return list(tokenizer.encode(text, add_special_tokens=special, verbose=False))
+
+    elif callable(tokenizer):
+
+        def encode(text: str, special: bool = False) -> list[int]:
+            return [int(token) for token in tokenizer(text)]
+
+    else:
+        raise InputError(
+            f"cannot encode with a {type(tokenizer).__name__}; wanted a tokenizer of tokenizers or transformers, or a "
+            "function from text to ids"
+        )
+    bare, dressed = encode("a"), encode("a", True)
+    before = next((i for i in range(len(dressed) - len(bare) + 1) if dressed[i : i + len(bare)] == bare), 0)
+    special = (tuple(dressed[:before]), tuple(dressed[before + len(bare) :]))
+    return encode, special
+
+
+def _mask_id(tokenizer: Any) -> int | None:
+    if getattr(tokenizer, "mask_token_id", None) is not None:
+        return int(tokenizer.mask_token_id)
+    find = getattr(tokenizer, "token_to_id", None)
+    found = [find(name) for name in ("[MASK]", "<mask>")] if find else []
+    return next((token for token in found if token is not None), None)

@@ -1,0 +1,58 @@
+"""`both-architectures` (A6): does it hold in an encoder and in a decoder?"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from .evidence import Evidence
+from .replicates import interval
+from .tangent import tangent_anisotropy, tangent_energy
+from .verdict import Verdict, weaker
+
+_NAMES = {"masked": "encoder", "causal": "decoder"}
+
+
+def both_architectures(runs: Sequence[Evidence]) -> Verdict:
+    """A6: the smaller of the runs' effects, and the weaker of their verdicts, for energy and for anisotropy."""
+    held = [run for run in runs if run.objective in _NAMES]
+    names = {"claim": "both-architectures", "source": "A6", "unit": "bits", "runs": tuple(run.name for run in runs)}
+    absent = [name for objective, name in _NAMES.items() if objective not in {run.objective for run in held}]
+    if absent:
+        option = f"a run of {' and of '.join('an ' + n if n == 'encoder' else 'a ' + n for n in absent)}"
+        return Verdict(
+            outcome="inconclusive",
+            sentence=f"inconclusive: needs {option}",
+            would_change=f"{option}, judged together: an.open_runs([...]).claims()",
+            **names,
+        )
+    energy = [tangent_energy(run) for run in held]
+    anisotropy = [tangent_anisotropy(run) for run in held]
+    outcome = weaker([verdict.outcome for verdict in energy + anisotropy])
+    details = tuple(
+        f"{_NAMES[run.objective]} {verdict.claim}: {verdict.outcome}, {verdict.number}"  # type: ignore[index]
+        for verdicts in (energy, anisotropy)
+        for run, verdict in zip(held, verdicts, strict=True)
+    )
+    weak = next(verdict for verdict in energy + anisotropy if verdict.outcome == outcome or outcome == "inconclusive")
+    effects = [verdict.replicates for verdict in energy]
+    if any(effect is None for effect in effects):
+        return Verdict(outcome=outcome, sentence=f"{outcome}: {weak.sentence}", details=details, **names)
+    least = np.min(np.stack(effects), axis=0)  # type: ignore[arg-type]
+    low, high = interval(least)
+    # What explains the weaker half away explains the joint claim away.
+    explained = min((v for v in energy), key=lambda v: v.effect if v.effect is not None else np.inf).explanations
+    limits = sorted({f"{v.claim} {v.outcome}" for v in energy + anisotropy if v.outcome == outcome})
+    return Verdict(
+        outcome=outcome,
+        effect=float(least[0]),
+        low=low,
+        high=high,
+        null="each run's own: untrained, clean, chance",
+        sentence=f"{outcome}: in {len(held)} runs the smaller effect on energy is {least[0]:.2f} bits"
+        + ("" if outcome == "supported" else f"; decided by {', '.join(limits)}"),
+        explanations=explained,
+        would_change=weak.would_change,
+        details=details,
+        replicates=least,
+        **names,
+    )

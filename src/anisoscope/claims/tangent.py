@@ -1,0 +1,294 @@
+"""`tangent-energy` (A1) and `tangent-anisotropy` (A2): do a few directions, fitted on activations alone, hold more of
+the gradient than directions outside them?
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .evidence import Evidence, Way
+from .replicates import Replicates, interval, log_odds, median
+from .verdict import Explanation, Robustness, Ruling, Test, Verdict, mixed_by_depth, rule
+
+SMALLEST_BITS = float(np.log2(1.5))
+SMALLEST_EXCESS = 0.05
+FREEZE = 0.3  # looks after this fraction of training are judged
+
+# (evidence, step, layer, way, control) -> the effect in that cell, or None
+Effect = Callable[[Evidence, int | None, str, Way, str], Replicates | None]
+
+# rival in the measurement's place: theta_rival / theta
+_IN_ITS_PLACE = ("sampled_labels", "permuted_labels", "next_directions", "variance_matched")
+# taken out and measured again: 1 - theta_without / theta
+_TAKEN_OUT = ("common_gradient", "row_normalised")
+RIVALS = {
+    "sampled_labels": "labels sampled from the model",
+    "permuted_labels": "permuted labels",
+    "next_directions": "the next directions",
+    "variance_matched": "variance-matched directions",
+    "common_gradient": "the common gradient",
+    "row_normalised": "a few heavy rows",
+}
+_DOES_THE_SAME = {
+    "sampled_labels": "labels sampled from the model do the same",
+    "permuted_labels": "permuted labels do the same",
+    "next_directions": "the next directions of the same fit do the same",
+    "variance_matched": "random directions with the activations' covariance do the same",
+    "common_gradient": "the mean gradient that all tokens share accounts for it",
+    "row_normalised": "a few heavy rows account for it",
+}
+
+
+def energy_effect(evidence: Evidence, step: int | None, layer: str, way: Way, control: str) -> Replicates | None:
+    """`log2(e / e_n)` of a cell, e_n the mean of its own random normal controls."""
+    found = evidence.cell(step, layer, way, "energy_share", control)
+    return None if found is None or found[1] is None else log_odds(found[0], found[1])
+
+
+def anisotropy_effect(evidence: Evidence, step: int | None, layer: str, way: Way, control: str) -> Replicates | None:
+    """`log2(a / mean a_n)` of a cell; a rival that is drawn is set against the measurement's own normal controls."""
+    share = evidence.cell(step, layer, way, "anisotropy_share", control)
+    own = f"{control}/random_normal" if control else "random_normal"
+    normal = evidence.cell(step, layer, way, "anisotropy_share", own) or evidence.cell(
+        step, layer, way, "anisotropy_share", "random_normal"
+    )
+    if share is None or normal is None:
+        return None
+    return np.log2(np.clip(share[0], 1e-9, None) / np.clip(normal[0], 1e-9, None))
+
+
+def _anisotropy_excess(evidence: Evidence, step: int | None, layer: str, way: Way, _: str) -> Replicates | None:
+    share = evidence.cell(step, layer, way, "anisotropy_share")
+    normal = evidence.cell(step, layer, way, "anisotropy_share", "random_normal")
+    return None if share is None or normal is None else share[0] - normal[0]
+
+
+def _energy_excess(evidence: Evidence, step: int | None, layer: str, way: Way, _: str) -> Replicates | None:
+    found = evidence.cell(step, layer, way, "energy_share")
+    return None if found is None or found[1] is None else found[0] - found[1]
+
+
+def _curve_height(evidence: Evidence, step: int | None, layer: str, way: Way, _: str) -> Replicates | None:
+    """Energy share minus captured variance: above or below the diagonal of the capture curve."""
+    energy = evidence.cell(step, layer, way, "energy_share")
+    variance = evidence.cell(step, layer, way, "captured_variance")
+    return None if energy is None or variance is None else energy[0] - variance[0]
+
+
+def over(
+    evidence: Evidence, effect: Effect, steps: Sequence[int | None], way: Way, control: str = ""
+) -> Replicates | None:
+    """Median over the watched blocks, then over looks; None where no cell is there."""
+    looks = []
+    for step in steps:
+        parts = [effect(evidence, step, layer, way, control) for layer in evidence.layers]
+        parts = [part for part in parts if part is not None]
+        if parts:
+            looks.append(median(parts))
+    return median(looks) if looks else None
+
+
+def _by_layer(evidence: Evidence, effect: Effect, steps: Sequence[int | None], way: Way) -> dict[str, Replicates]:
+    found = {}
+    for layer in evidence.layers:
+        parts = [effect(evidence, step, layer, way, "") for step in steps]
+        parts = [part for part in parts if part is not None]
+        if parts:
+            found[layer] = median(parts)
+    return found
+
+
+def _against_untrained(effect: Effect) -> Effect:
+    """The effect minus that of the same layer untrained: a control of its own, else the run's own step 0."""
+
+    def difference(evidence: Evidence, step: int | None, layer: str, way: Way, control: str) -> Replicates | None:
+        here = effect(evidence, step, layer, way, control)
+        untrained = effect(evidence, step, layer, way, "untrained")
+        if untrained is None and step != 0:
+            untrained = effect(evidence, 0, layer, way, control)
+        return None if here is None or untrained is None else here - untrained
+
+    return difference
+
+
+@dataclass(frozen=True)
+class _Question:
+    """What A1 and A2 differ in."""
+
+    claim: str
+    source: str
+    effect: Effect
+    reversible: bool
+
+
+_ENERGY = _Question("tangent-energy", "A1", energy_effect, reversible=True)
+_ANISOTROPY = _Question("tangent-anisotropy", "A2", anisotropy_effect, reversible=False)
+
+
+def fatal_tests(evidence: Evidence, effect: Effect, steps: Sequence[int | None], way: Way) -> list[Test]:
+    """The tests that decide A1: the same layer untrained, and the view without massive tokens."""
+    clean = Way(way.proxy, "clean", way.rank)
+    return [
+        Test(
+            "untrained",
+            "null",
+            over(evidence, _against_untrained(effect), steps, way),
+            "a look at step 0 (Scope takes it on entering; for your own arrays give a Look with step=0)",
+            "an untrained model does the same",
+        ),
+        Test(
+            "clean",
+            "condition",
+            over(evidence, effect, steps, clean),
+            "rows in view clean",
+            "without massive tokens it is gone",
+        ),
+    ]
+
+
+def _ruling(evidence: Evidence, question: _Question, way: Way) -> tuple[Ruling, Replicates | None, list[Test]]:
+    steps = evidence.after(FREEZE)
+    effect = over(evidence, question.effect, steps, way)
+    tests = fatal_tests(evidence, question.effect, steps, way)
+    floor = None
+    if not question.reversible and effect is not None:
+        chance = over(evidence, _energy_excess, steps, way)
+        tests.append(Test("chance", "null", chance, "rows of energy_share", "depleted: these directions hold less "
+                          "energy than chance, and the anisotropy inside is that lack"))  # fmt: skip
+        excess = over(evidence, _anisotropy_excess, steps, way)
+        floor = None if excess is None else (excess, SMALLEST_EXCESS)
+    layers = _by_layer(evidence, question.effect, steps, way)
+    ruling = rule(
+        effect,
+        SMALLEST_BITS,
+        tests,
+        reversible=question.reversible,
+        floor=floor,
+        option="a look with gradients after the first 30% of training",
+        mixed=mixed_by_depth(list(layers), list(layers.values())),
+    )
+    return ruling, effect, tests
+
+
+def _explanations(evidence: Evidence, question: _Question, way: Way, theta: Replicates) -> tuple[Explanation, ...]:
+    """Of an effect large enough to be worth explaining."""
+    found = []
+    steps = evidence.after(FREEZE)
+    for name in (*_IN_ITS_PLACE, *_TAKEN_OUT):
+        rival = over(evidence, question.effect, steps, way, name)
+        if rival is None:
+            continue
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = rival / theta if name in _IN_ITS_PLACE else 1 - rival / theta
+        low, high = interval(share)
+        how = "in its place" if name in _IN_ITS_PLACE else "taken out"
+        found.append(Explanation(name, float(share[0]), low, high, how))
+    return tuple(sorted(found, key=lambda one: -one.share))
+
+
+def _details(evidence: Evidence, question: _Question, way: Way) -> tuple[str, ...]:
+    steps = evidence.after(FREEZE)
+    looks = [over(evidence, question.effect, [step], way) for step in steps]
+    values = [float(look[0]) for look in looks if look is not None]
+    found = [f"last look {values[-1]:.2f} bits, largest {max(values, key=abs):.2f}"] if values else []
+    height = over(evidence, _curve_height, steps, way)
+    if height is not None:
+        low, high = interval(height)
+        side = (
+            "above the diagonal: gradients prefer these directions more than the activations themselves do"
+            if low > 0
+            else "below the diagonal: gradients prefer these directions less than the activations themselves do"
+            if high < 0
+            else "on the diagonal: gradients are spread as the activations are"
+        )
+        found.append(f"on the capture curve {side} ({height[0]:+.2f} [{low:+.2f}, {high:+.2f}])")
+    regime = evidence.manifest["config"]["primary"]
+    found.append(f"primary cell: proxy {way.proxy}, regime {regime['regime']}, view {way.view}")
+    return tuple(found)
+
+
+def _sentence(
+    evidence: Evidence, question: _Question, way: Way, ruling: Ruling, explained: Sequence[Explanation]
+) -> str:
+    steps = evidence.after(FREEZE)
+    if question is _ENERGY:
+        share, excess = over(evidence, _share("energy_share"), steps, way), over(evidence, _energy_excess, steps, way)
+        facts = (
+            f"{share[0]:.0%} of the gradient's energy lies in the leading directions of the activations, where chance "
+            f"is {share[0] - excess[0]:.0%}"
+            if share is not None and excess is not None
+            else ""
+        )
+    else:
+        share = over(evidence, _share("anisotropy_share"), steps, way)
+        excess = over(evidence, _anisotropy_excess, steps, way)
+        facts = (
+            f"{share[0]:.0%} of the gradient's anisotropy lies in the leading directions of the activations, where "
+            f"random other directions hold {share[0] - excess[0]:.1%}"
+            if share is not None and excess is not None
+            else ""
+        )
+    heavy = [_DOES_THE_SAME[one.name] for one in explained if one.share >= 0.9]
+    words = ruling.outcome + (f" ({ruling.reason})" if ruling.reason else "")
+    if heavy and ruling.outcome in ("supported", "reversed"):
+        words += ", and " + ", and ".join(heavy)
+    return f"{words}: {facts}" if facts else words
+
+
+def _share(statistic: str) -> Effect:
+    def share(evidence: Evidence, step: int | None, layer: str, way: Way, _: str) -> Replicates | None:
+        found = evidence.cell(step, layer, way, statistic)
+        return None if found is None else found[0]
+
+    return share
+
+
+def _robustness(evidence: Evidence, question: _Question, outcome: str) -> Robustness:
+    others = [way for way in evidence.ways if way != evidence.primary]
+    flips = []
+    for way in others:
+        other = _ruling(evidence, question, way)[0].outcome
+        if other != outcome:
+            flips.append(f"{way}: {other}")
+    return Robustness(len(others) - len(flips), len(others), tuple(flips))
+
+
+def _judge(evidence: Evidence, question: _Question) -> Verdict:
+    way = evidence.primary
+    ruling, effect, tests = _ruling(evidence, question, way)
+    if effect is None:
+        return Verdict(
+            question.claim, question.source, "inconclusive", unit="bits", sentence=f"inconclusive: {ruling.reason}",
+            would_change=ruling.would_change, runs=(evidence.name,),
+        )  # fmt: skip
+    low, high = interval(effect)
+    sign = -1 if question.reversible and effect[0] < 0 else 1
+    explained = _explanations(evidence, question, way, effect) if abs(effect[0]) >= SMALLEST_BITS else ()
+    return Verdict(
+        claim=question.claim,
+        source=question.source,
+        outcome=ruling.outcome,
+        effect=float(effect[0]),
+        low=low,
+        high=high,
+        unit="bits",
+        null=", ".join(test.describe(sign, SMALLEST_BITS) for test in tests),
+        sentence=_sentence(evidence, question, way, ruling, explained),
+        explanations=explained,
+        robustness=_robustness(evidence, question, ruling.outcome),
+        would_change=ruling.would_change,
+        runs=(evidence.name,),
+        details=_details(evidence, question, way),
+        replicates=effect,
+    )
+
+
+def tangent_energy(evidence: Evidence) -> Verdict:
+    """A1: tangent energy exceeds that of random normal directions."""
+    return _judge(evidence, _ENERGY)
+
+
+def tangent_anisotropy(evidence: Evidence) -> Verdict:
+    """A2: so does the share of gradient anisotropy."""
+    return _judge(evidence, _ANISOTROPY)

@@ -1,0 +1,1 @@
+"""Tensors in, results out. Knows no model, no file, no hook."""

@@ -1,0 +1,54 @@
+"""Uncertainty: one matrix of resampling counts, exact replicates of ratios, first-order ones of the rest, draws.
+
+Axes: b replicates, u units (sequences, or groups of them). Arrays of shape (1 + b, ...) hold the estimate in row 0 and
+its replicates below: arithmetic on such an array carries the uncertainty along.
+"""
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+NUM_REPLICATES = 200
+NUM_DRAWS = 200
+
+
+def resampling_counts(num_units: int, num_replicates: int = NUM_REPLICATES, seed: int = 0) -> Float[Tensor, "b1 u"]:
+    """How often each unit is drawn in each bootstrap sample; row 0 is the sample itself (all ones).
+
+    The same for every row, layer and look of a run, so that replicate b means the same resampled sequences everywhere
+    and differences, medians and slopes can be taken replicate by replicate.
+
+    >>> resampling_counts(5).shape, float(resampling_counts(5).sum(1).unique())
+    (torch.Size([201, 5]), 5.0)
+    """
+    rng = np.random.default_rng([seed, num_units])
+    counts = rng.multinomial(num_units, np.full(num_units, 1 / num_units), size=num_replicates)
+    return torch.from_numpy(np.vstack([np.ones(num_units), counts]))
+
+
+def first_order(
+    value: float | Float[Tensor, ""], influence: Float[Tensor, " u"], counts: Float[Tensor, "b1 u"]
+) -> Float[Tensor, " b1"]:
+    """`value + (W - 1) @ influence`: replicates of a statistic that is no ratio of sums.
+
+    The percentile bootstrap of such a statistic is biased; its first-order expansion is not.
+    """
+    return value + (counts - 1) @ influence
+
+
+def interval(replicates: Float[Tensor, " b1"]) -> tuple[float, float]:
+    """95% percentile interval over the replicates."""
+    low, high = np.percentile(replicates[1:].cpu().numpy(), [2.5, 97.5])
+    return float(low), float(high)
+
+
+def draw_p(value: float, draws: Float[Tensor, " draws"]) -> float:
+    """Two-sided p of a value among draws of its control: twice the smaller tail, `(1 + #) / (draws + 1)`.
+
+    >>> draw_p(3.0, torch.linspace(0, 1, 199))
+    0.01
+    """
+    above = 1 + int((draws >= value).sum())
+    below = 1 + int((draws <= value).sum())
+    return min(1.0, 2 * min(above, below) / (len(draws) + 1))

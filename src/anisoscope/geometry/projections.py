@@ -1,0 +1,119 @@
+"""Per-unit sums of rows along fixed directions: all that shares, their replicates and their influences need.
+
+Axes: n rows, d coordinates, j directions, u units (sequences), b1 = 1 + replicates.
+A *block* is a slice of the directions whose columns are orthonormal: one proxy at one rank.
+"""
+
+from collections.abc import Mapping
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from .inference import first_order
+from .subspace import SecondMoment, normal_anisotropy
+
+
+def sum_by_unit(values: Float[Tensor, "n j"], units: Int[Tensor, " n"], num_units: int) -> Float[Tensor, "u j"]:
+    """Sums over the rows of each unit, in float64 and in a fixed order; `units` must not decrease."""
+    lengths = torch.bincount(units, minlength=num_units)
+    return torch.segment_reduce(values.double(), "sum", lengths=lengths, axis=0)
+
+
+class Projections:
+    """Sums over the rows of each unit: of the rows, of their squared coordinates along the directions, and, where a
+    second moment is given, of what its anisotropy shares need for their first-order replicates.
+    """
+
+    def __init__(
+        self,
+        directions: Float[Tensor, "d j"],
+        num_units: int,
+        moment: SecondMoment | None = None,
+        blocks: Mapping[object, slice] | None = None,
+        centre: Float[Tensor, " d"] | None = None,
+    ) -> None:
+        self.directions = directions
+        self.blocks = dict(blocks or {})
+        self.centre = centre
+        zeros = {"dtype": torch.float64, "device": directions.device}
+        width, num_directions = directions.shape
+        self.count = torch.zeros(num_units, **zeros)
+        self.total = torch.zeros(num_units, width, **zeros)
+        self.norm2 = torch.zeros(num_units, **zeros)
+        self.energy = torch.zeros(num_units, num_directions, **zeros)
+        self._anisotropic = moment is not None and moment.power > 0
+        if moment is not None and self._anisotropic:
+            self._scale = moment.power**-0.5  # the deviator at length one: tiny gradients do not vanish in float32
+            self._deviator = moment.deviator * self._scale
+            self._last = max((block.stop for block in self.blocks.values()), default=0)
+            self._inner = {
+                name: directions[:, block].T @ self._deviator @ directions[:, block]
+                for name, block in self.blocks.items()
+            }
+            self.power = torch.zeros(num_units, **zeros)
+            self.cross = torch.zeros(num_units, self._last, **zeros)
+            self.inner = {name: torch.zeros(num_units, **zeros) for name in self.blocks}
+
+    def add(self, x: Float[Tensor, "n d"], units: Int[Tensor, " n"]) -> None:
+        """Adds rows; `units` gives the unit of each row and must not decrease."""
+        if x.shape[0] == 0:
+            return
+        num_units = self.count.shape[0]
+        if self.centre is not None:
+            x = x - self.centre.to(x.dtype)
+
+        def by_unit(values: Tensor) -> Tensor:
+            return sum_by_unit(values.reshape(x.shape[0], -1), units, num_units)
+
+        y = (x @ self.directions.to(x.dtype)).double()
+        self.count += torch.bincount(units, minlength=num_units)
+        self.total += by_unit(x)
+        self.norm2 += by_unit(x.double().square().sum(1))[:, 0]
+        self.energy += by_unit(y.square())
+        if not self._anisotropic:
+            return
+        xz = x @ self._deviator.to(x.dtype)
+        self.power += by_unit((xz.double() * x.double()).sum(1))[:, 0]
+        measured = y[:, : self._last]
+        self.cross += by_unit((xz @ self.directions[:, : self._last].to(x.dtype)).double() * measured)
+        for name, block in self.blocks.items():
+            part = y[:, block]
+            self.inner[name] += by_unit(((part @ self._inner[name]) * part).sum(1))[:, 0]
+
+    def energies(self, counts: Float[Tensor, "b1 u"], centred: bool = False) -> Float[Tensor, "b1 j"]:
+        """Share of squared length along each direction, recomputed exactly under the resampling counts."""
+        energy, norm2 = counts @ self.energy, counts @ self.norm2
+        if centred:
+            total, count = counts @ self.total, counts @ self.count
+            energy = energy - (total @ self.directions).square() / count[:, None]
+            norm2 = norm2 - total.square().sum(1) / count
+        return energy.clamp(min=0) / norm2[:, None]
+
+    def anisotropy(
+        self, name: object, counts: Float[Tensor, "b1 u"]
+    ) -> tuple[Float[Tensor, " b1"], Float[Tensor, " b1"]]:
+        """A block's anisotropy share and the mean of its random normal controls, with first-order replicates."""
+        block, width = self.blocks[name], self.directions.shape[0]
+        rank = block.stop - block.start
+        q, matrix = self.directions[:, block], self._inner[name]
+        cross_matrix = q.T @ self._deviator
+        parts = (1.0, float(cross_matrix.square().sum()), float(matrix.square().sum()), float(matrix.trace()))
+        # Derivatives of |Z|^2, |Q'Z|^2, |Q'ZQ|^2 and tr Q'ZQ by a unit's weight; S enters through its sum over units.
+        count = self.count.sum()
+        even = self.norm2 / width  # the isotropic part that each unit takes out of its own second moment
+        d_power = 2 * self.power / count
+        d_cross = 2 * (self.cross[:, block].sum(1) - even * parts[3]) / count
+        d_inner = 2 * (self.inner[name] - even * parts[3]) / count
+        d_trace = (self.energy[:, block].sum(1) - even * rank) / count
+        d_power, d_cross, d_inner, d_trace = (d * self._scale for d in (d_power, d_cross, d_inner, d_trace))
+        share = parts[2]
+        normal = normal_anisotropy(*parts, rank=rank, width=width)
+        d, k = width - rank, rank
+        weight = k / (d * (d - 1) * (d + 2)) if d > 1 else float("nan")
+        d_a2 = d_power - 2 * d_cross + d_inner
+        d_normal = weight * ((k * d + d - 2) * d_a2 + (d - k) * 2 * parts[3] * d_trace) - normal * d_power
+        return (
+            first_order(share, d_inner - share * d_power, counts),
+            first_order(normal, d_normal, counts),
+        )

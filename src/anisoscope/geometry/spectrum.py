@@ -1,0 +1,165 @@
+"""The shape of a cloud of vectors, as far as its eigenvalues tell it."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ..errors import InputError
+from .moments import Moments, rows_of
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """Scores of a cloud of `num_rows` vectors; eigenvalues of the centred covariance, largest first.
+
+    With fewer rows than a few times the width every score here reports the sample size as much as the cloud:
+    `num_rows` belongs beside each of them.
+
+    >>> cloud = Spectrum(torch.tensor([100., 4., 1.]).double(), 1000, 0.9, 0.1)
+    >>> round(cloud.anisotropy, 4), round(cloud.singular_value_anisotropy, 4)
+    (0.9524, 0.7692)
+    """
+
+    eigenvalues: Float[Tensor, " d"]
+    num_rows: int
+    anisotropy_uncentred: float
+    average_cosine: float
+
+    @classmethod
+    def of(cls, moments: Moments, eigenvalues: Float[Tensor, " d"] | None = None) -> "Spectrum":
+        """From moments; `eigenvalues` of the covariance, largest first, where they are known already."""
+        if eigenvalues is None:
+            eigenvalues = torch.linalg.eigvalsh(moments.covariance).flip(0)
+        eigenvalues = eigenvalues.clamp(min=0)
+        # Rounding leaves about 1e-15 of the raw second moment behind: below that there is no spread to speak of.
+        if float(eigenvalues.sum()) <= 1e-14 * float(moments.mean.square().sum()) or float(eigenvalues[0]) == 0:
+            raise InputError(
+                f"all {moments.count} rows are the same (constant activations): a spectrum needs rows that differ"
+            )
+        uncentred = moments.second_moment
+        top = float(torch.linalg.eigvalsh(uncentred)[-1])
+        return cls(eigenvalues, moments.count, top / float(uncentred.trace()), moments.average_cosine)
+
+    @property
+    def width(self) -> int:
+        return self.eigenvalues.shape[0]
+
+    @property
+    def usable_rank(self) -> int:
+        """Number of eigenvalues that rounding cannot have made; at most `num_rows - 1`."""
+        above = int((self.eigenvalues > self.eigenvalues[0] * 1e-12).sum())
+        return max(1, min(above, self.num_rows - 1))
+
+    @cached_property
+    def _scores(self) -> dict[str, float]:
+        return {name: float(score(self.eigenvalues, self.usable_rank)) for name, score in _SCORES.items()}
+
+    @property
+    def anisotropy(self) -> float:
+        """l_1 / sum l."""
+        return self._scores["anisotropy"]
+
+    @property
+    def singular_value_anisotropy(self) -> float:
+        """s_1 / sum s, the literal reading."""
+        return self._scores["singular_value_anisotropy"]
+
+    @property
+    def stable_rank(self) -> float:
+        """sum l / l_1."""
+        return self._scores["stable_rank"]
+
+    @property
+    def participation_ratio(self) -> float:
+        """(sum l)^2 / sum l^2."""
+        return self._scores["participation_ratio"]
+
+    @property
+    def isoscore(self) -> float:
+        """(participation ratio - 1) / (D - 1) (Rudman 2022)."""
+        return self._scores["isoscore"]
+
+    @property
+    def effective_rank(self) -> float:
+        """exp of the entropy of the singular values (Roy and Vetterli 2007)."""
+        return self._scores["effective_rank"]
+
+    @property
+    def effective_rank_eigenvalues(self) -> float:
+        """exp of the entropy of the eigenvalues."""
+        return self._scores["effective_rank_eigenvalues"]
+
+    @property
+    def spectral_exponent(self) -> float:
+        """Slope of log l_i on log i over i = 1 ... half of the usable rank."""
+        return self._scores["spectral_exponent"]
+
+    def scores(self) -> dict[str, float]:
+        """Every score under its name in the vocabulary; those that do not exist here (one column, say) are left out."""
+        values = self._scores | {
+            "anisotropy_uncentred": self.anisotropy_uncentred,
+            "average_cosine": self.average_cosine,
+        }
+        return {name: value for name, value in values.items() if math.isfinite(value)}
+
+    def influences(self, d_eigenvalues: Float[Tensor, "u d"]) -> dict[str, Float[Tensor, " u"]]:
+        """Derivative of each eigenvalue score by the weight of each unit.
+
+        `d_eigenvalues[u, i]` is the derivative of eigenvalue i (of the scatter, up to one common factor): the squared
+        length of the unit's centred rows along eigenvector i.
+        """
+        scale = self.eigenvalues.sum() / d_eigenvalues.sum()
+        found = {}
+        for name, score in _SCORES.items():
+            values = self.eigenvalues.detach().clone().requires_grad_(True)
+            with torch.enable_grad():
+                (slope,) = torch.autograd.grad(score(values, self.usable_rank), values)
+            found[name] = (d_eigenvalues * scale) @ torch.nan_to_num(slope, posinf=0.0, neginf=0.0)
+        return found
+
+
+def _exp_entropy(weights: Float[Tensor, " d"]) -> Float[Tensor, ""]:
+    share = weights / weights.sum()
+    return torch.exp(-torch.special.xlogy(share, share).sum())
+
+
+def _participation_ratio(values: Float[Tensor, " d"]) -> Float[Tensor, ""]:
+    return values.sum() ** 2 / values.square().sum()
+
+
+def _exponent(values: Float[Tensor, " d"], usable_rank: int) -> Float[Tensor, ""]:
+    last = usable_rank // 2
+    if last < 2:
+        return values.sum() * math.nan
+    x = torch.log(torch.arange(1, last + 1, dtype=values.dtype, device=values.device))
+    x = x - x.mean()
+    return (x * torch.log(values[:last])).sum() / x.square().sum()
+
+
+# Each score as a differentiable function of (eigenvalues, usable rank); all are free of scale.
+_SCORES: dict[str, Callable[[Tensor, int], Tensor]] = {
+    "anisotropy": lambda values, _: values[0] / values.sum(),
+    "singular_value_anisotropy": lambda values, rank: values[0].sqrt() / values[:rank].sqrt().sum(),
+    "effective_rank": lambda values, rank: _exp_entropy(values[:rank].sqrt()),
+    "effective_rank_eigenvalues": lambda values, rank: _exp_entropy(values[:rank]),
+    "participation_ratio": lambda values, _: _participation_ratio(values),
+    "isoscore": lambda values, _: (_participation_ratio(values) - 1) / (values.shape[0] - 1),
+    "stable_rank": lambda values, _: values.sum() / values[0],
+    "spectral_exponent": _exponent,
+}
+
+
+def spectrum(h: object) -> Spectrum:
+    """The spectral scores of rows `h` (N, D), numpy or torch, any floating-point type.
+
+    >>> import torch
+    >>> seen = spectrum(torch.randn(4000, 8, generator=torch.Generator().manual_seed(0)))
+    >>> seen.num_rows, 7.9 < seen.participation_ratio < 8.0
+    (4000, True)
+    """
+    return Spectrum.of(Moments.of(rows_of(h, least=2)))

@@ -1,0 +1,237 @@
+"""Subspaces: how they are fitted, and how much of a cloud of vectors they hold.
+
+Axes: n rows, d coordinates, k rank, m draws. `q_dk` is orthonormal.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ..errors import InputError
+from .moments import Moments, rows_of
+
+Method = Literal["pca", "svd"]
+METHODS: tuple[Method, ...] = ("pca", "svd")
+
+
+def eigenbasis(symmetric: Float[Tensor, "d d"]) -> tuple[Float[Tensor, " d"], Float[Tensor, "d d"]]:
+    """Eigenvalues, largest first, and eigenvectors as columns, each signed so that its largest entry is positive."""
+    values, vectors = torch.linalg.eigh(symmetric)
+    values, vectors = values.flip(0), vectors.flip(1)
+    peaks = vectors.gather(0, vectors.abs().argmax(0, keepdim=True))
+    return values, vectors * torch.where(peaks < 0, -1.0, 1.0)
+
+
+def principal_directions(moments: Moments, method: Method = "pca") -> tuple[Float[Tensor, " d"], Float[Tensor, "d d"]]:
+    """All principal directions of a cloud, leading ones first: centred (`pca`) or about the origin (`svd`)."""
+    if method not in METHODS:
+        raise InputError(f"unknown proxy {method!r}; wanted one of {', '.join(METHODS)}")
+    return eigenbasis(moments.covariance if method == "pca" else moments.second_moment)
+
+
+def check_rank(k: int, width: int, usable: int | None = None) -> None:
+    """Refuses a rank that no proxy can have."""
+    if isinstance(k, bool) or not isinstance(k, int) or k <= 0:
+        raise InputError(f"rank k = {k!r}; wanted a whole number of at least 1")
+    if k >= width:
+        raise InputError(f"rank k = {k} leaves no normal directions in D = {width} coordinates: take k < {width}")
+    if usable is not None and k > usable:
+        raise InputError(
+            f"rank k = {k}, but the activations have rank {usable} only (constant, repeated or too few rows): "
+            f"take k <= {usable}, or fit on more rows"
+        )
+
+
+def numerical_rank(eigenvalues: Float[Tensor, " d"], num_rows: int, centred: bool) -> int:
+    """Number of directions that the rows really span: eigenvalues that rounding in float32 cannot have made."""
+    if float(eigenvalues[0]) <= 0:
+        return 0
+    above = int((eigenvalues > eigenvalues[0] * 1e-12).sum())
+    return min(above, num_rows - 1 if centred else num_rows)
+
+
+def tangent_basis(h: object, k: int, method: Method = "pca") -> Tensor:
+    """The leading k directions of activations `h` (N, D) as an orthonormal (D, k) basis in the input's dtype.
+
+    >>> import torch
+    >>> q = tangent_basis(torch.randn(200, 6), k=2)
+    >>> q.shape, bool(torch.allclose(q.T @ q, torch.eye(2), atol=1e-5))
+    (torch.Size([6, 2]), True)
+    """
+    rows = rows_of(h, least=2)
+    check_rank(k, rows.shape[1])
+    moments = Moments.of(rows)
+    values, basis = principal_directions(moments, method)
+    floor = 1e-14 * float(moments.mean.square().sum())
+    values = values.where(values > floor, torch.zeros_like(values))
+    check_rank(k, rows.shape[1], numerical_rank(values, rows.shape[0], method == "pca"))
+    dtype = h.dtype if isinstance(h, Tensor) else rows.dtype
+    return basis[:, :k].to(dtype)
+
+
+def orthonormal_basis(q: object, width: int) -> Tensor:
+    """`q` as a float64 (D, k) tensor, checked to have orthonormal columns."""
+    basis = rows_of(q, "q").double()
+    if basis.shape[0] != width:
+        raise InputError(f"q has shape {tuple(basis.shape)}, the rows have D = {width}; wanted ({width}, k)")
+    gap = float((basis.T @ basis - torch.eye(basis.shape[1], dtype=torch.float64, device=basis.device)).abs().max())
+    if gap > 2e-2:
+        raise InputError(f"the columns of q are not orthonormal (off by {gap:.2g}): take torch.linalg.qr(q).Q")
+    return torch.linalg.qr(basis).Q
+
+
+@dataclass(frozen=True)
+class SecondMoment:
+    """Uncentred second moment `S` of gradients (any scale), and what its shape says about a subspace."""
+
+    matrix: Float[Tensor, "d d"]
+
+    @classmethod
+    def of(cls, moments: Moments) -> "SecondMoment":
+        return cls(moments.second_moment)
+
+    @property
+    def width(self) -> int:
+        return self.matrix.shape[0]
+
+    @cached_property
+    def trace(self) -> float:
+        return float(self.matrix.trace())
+
+    @cached_property
+    def deviator(self) -> Float[Tensor, "d d"]:
+        """Departure from a sphere, `Z = S - (tr S / D) I`."""
+        eye = torch.eye(self.width, dtype=self.matrix.dtype, device=self.matrix.device)
+        return self.matrix - eye * (self.trace / self.width)
+
+    @cached_property
+    def power(self) -> float:
+        """`|Z|^2`."""
+        return float(self.deviator.square().sum())
+
+    def energy_share(self, q_dk: Float[Tensor, "d k"]) -> float:
+        """`tr(Q'SQ) / tr S`."""
+        return float(((self.matrix @ q_dk) * q_dk).sum()) / self.trace
+
+    def anisotropy_share(self, q_dk: Float[Tensor, "d k"]) -> float:
+        """`|Q'ZQ|^2 / |Z|^2`."""
+        return float((q_dk.T @ self.deviator @ q_dk).square().sum()) / self.power
+
+    def normal_anisotropy_share(self, q_dk: Float[Tensor, "d k"]) -> float:
+        """Mean of `anisotropy_share` over random subspaces of the same rank in the complement of Q, in closed form."""
+        cross = q_dk.T @ self.deviator
+        inner = cross @ q_dk
+        parts = (self.power, float(cross.square().sum()), float(inner.square().sum()), float(inner.trace()))
+        return normal_anisotropy(*parts, rank=q_dk.shape[1], width=self.width)
+
+    def oracle(self, k: int) -> Float[Tensor, "d k"]:
+        """The k directions that hold the most energy."""
+        return eigenbasis(self.matrix)[1][:, :k]
+
+
+def normal_energy(share: float, rank: int, width: int) -> float:
+    """Mean energy share of random rank-k subspaces in the complement of a subspace that holds `share`.
+
+    >>> normal_energy(0.25, rank=2, width=8)
+    0.25
+    """
+    return (1 - share) * rank / (width - rank)
+
+
+def normal_anisotropy(power: float, cross: float, inner: float, trace: float, rank: int, width: int) -> float:
+    """Mean anisotropy share of random rank-k subspaces in the complement of Q.
+
+    From `|Z|^2`, `|Q'Z|^2`, `|Q'ZQ|^2` and `tr Q'ZQ`: with A the deviator inside the d = D - k normals,
+    `k ((kd + d - 2) |A|^2 + (d - k) (tr A)^2) / (d (d - 1) (d + 2) |Z|^2)`, the second moment of a Haar-random block.
+    """
+    d, k = width - rank, rank
+    if d < 2 or k > d:
+        return float("nan")
+    a2, tr2 = power - 2 * cross + inner, trace * trace
+    return k * ((k * d + d - 2) * a2 + (d - k) * tr2) / (d * (d - 1) * (d + 2) * power)
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Shares of m random subspaces, one entry a draw."""
+
+    energy: Float[Tensor, " m"]
+    anisotropy: Float[Tensor, " m"]
+    variance: Float[Tensor, " m"]
+
+
+def draw_shares(
+    gradients: SecondMoment,
+    covariance: Float[Tensor, "d d"],
+    rank: int,
+    num_draws: int,
+    seed: int = 0,
+    outside: Float[Tensor, "d k"] | None = None,
+    colour: Float[Tensor, "d d"] | None = None,
+) -> Draws:
+    """Random subspaces of one rank: of the whole space, of the complement of `outside`, or drawn as `colour @ normal`.
+
+    One product serves all draws: the shares need only the k x k blocks X'X, X'SX and X'CX of the raw draws X.
+    """
+    width, dtype = gradients.width, torch.float32
+    rng = np.random.default_rng([seed, width, rank, num_draws])
+    x = torch.from_numpy(rng.standard_normal((width, num_draws * rank), dtype=np.float32)).to(gradients.matrix.device)
+    if colour is not None:
+        x = colour.to(dtype) @ x
+    if outside is not None:
+        q = outside.to(dtype)
+        x = x - q @ (q.T @ x)
+    scale, spread = gradients.trace, float(covariance.trace())
+    raw = x.view(width, num_draws, rank).permute(1, 2, 0)  # (m, k, d)
+
+    def blocks(product: Tensor) -> Tensor:
+        return (raw @ product.view(width, num_draws, rank).permute(1, 0, 2)).double()
+
+    lower = torch.linalg.cholesky(blocks(x))
+
+    def inside(matrix: Tensor) -> Tensor:
+        half = torch.linalg.solve_triangular(lower, blocks(matrix.to(dtype) @ x), upper=False)
+        return torch.linalg.solve_triangular(lower, half.mT, upper=False)
+
+    energy = inside(gradients.matrix / scale)
+    eye = torch.eye(rank, dtype=torch.float64, device=x.device) / width
+    variance = inside(covariance / spread).diagonal(dim1=1, dim2=2).sum(1) if spread > 0 else energy[:, 0, 0] * 0
+    return Draws(
+        energy.diagonal(dim1=1, dim2=2).sum(1),
+        (energy - eye).square().sum((1, 2)) * (scale**2 / gradients.power),
+        variance,
+    )
+
+
+def _gradient_rows(g: object, name: str = "g") -> Tensor:
+    rows = rows_of(g, name)
+    if not bool(rows.any()):
+        raise InputError(f"all gradients in {name} are zero: no share can be taken; did the loss depend on these rows?")
+    return rows
+
+
+def energy_share(g: object, q: object) -> float:
+    """Share of the squared length of gradients `g` (N, D) that lies in the span of `q` (D, k); chance is k / D.
+
+    >>> energy_share(np.array([[3.0, 4.0]]), np.array([[1.0], [0.0]]))
+    0.36
+    """
+    moment = SecondMoment.of(Moments.of(_gradient_rows(g)))
+    return round(moment.energy_share(orthonormal_basis(q, moment.width)), 12)
+
+
+def anisotropy_share(g: object, q: object) -> float:
+    """Share of the gradients' departure from a sphere that lies in the span of `q` (D, k).
+
+    >>> anisotropy_share(np.array([[1.0, 0.0], [0.0, 0.0]]), np.array([[1.0], [0.0]]))
+    0.5
+    """
+    moment = SecondMoment.of(Moments.of(_gradient_rows(g)))
+    if moment.power <= (1e-12 * moment.trace) ** 2:
+        raise InputError("the gradients are spread exactly evenly: they have no anisotropy to share out")
+    return round(moment.anisotropy_share(orthonormal_basis(q, moment.width)), 12)

@@ -1,0 +1,1 @@
+"""Small language models trained from nothing, on text that every Python carries."""

@@ -1,0 +1,55 @@
+"""The embedded corpus: the English inside every CPython, so that the main job needs no download."""
+
+import ast
+import inspect
+import os
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+from pydoc_data.topics import topics
+
+from ..errors import TextError
+
+# `test` and the like hold little prose, `idlelib` and `lib2to3` are not in every Python, the last two are not Python's own.
+_SKIPPED = {"test", "tests", "idlelib", "lib2to3", "__pycache__", "site-packages", "dist-packages"}
+_MIN_CHARS = 80  # shorter docstrings are mostly signatures and "See the base class."
+_MIN_TOTAL_CHARS = 1_000_000
+
+
+def embedded_corpus() -> str:
+    """The language reference of `pydoc` and the docstrings of the standard library, about 2 MB.
+
+    Nothing is imported: the sources are parsed. The same Python version gives the same text, in the same order:
+    topics first, then files by path, and inside a file outer docstrings before inner ones.
+    """
+    reference = (inspect.cleandoc(topics[name]) for name in sorted(topics))
+    # a dict is an ordered set
+    passages = dict.fromkeys([*reference, *_docstrings(Path(sysconfig.get_path("stdlib")))])
+    text = "\n\n".join(passages)
+    if len(text) < _MIN_TOTAL_CHARS:
+        raise TextError(
+            f"the embedded corpus has {len(text):,} characters, wanted at least {_MIN_TOTAL_CHARS:,}: this Python's "
+            f"standard library ({sysconfig.get_path('stdlib')}) comes without its sources; give a text with --text FILE"
+        )
+    return text
+
+
+def _docstrings(root: Path) -> Iterator[str]:
+    for path in _sources(root):
+        try:
+            tree = ast.parse(path.read_bytes())
+        except (SyntaxError, ValueError):  # templates and deliberately broken files
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                docstring = ast.get_docstring(node)  # cleaned as by inspect.cleandoc
+                if docstring and len(docstring) >= _MIN_CHARS:
+                    yield docstring
+
+
+def _sources(root: Path) -> list[Path]:
+    found = []
+    for folder, subfolders, names in os.walk(root):
+        subfolders[:] = [name for name in subfolders if name not in _SKIPPED]  # pruned: os.walk does not enter them
+        found += [Path(folder, name) for name in names if name.endswith(".py")]
+    return sorted(found)

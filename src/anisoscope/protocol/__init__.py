@@ -1,0 +1,1 @@
+"""Looks in, rows out: proxies, gradients, controls, measurements."""

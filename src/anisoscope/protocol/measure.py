@@ -1,0 +1,71 @@
+"""`an.measure`: from Looks to a table, and to a run if one is wanted."""
+
+import os
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+
+from ..capture.look import Look
+from ..errors import InputError
+from ..geometry.subspace import METHODS, Method
+from ..store import METRICS, Writer
+from ..store.environment import environment
+from ..store.schema import table
+from .observe import DEFAULT_RANKS, Protocol
+
+
+def manifest_of(look: Look, protocol: Protocol, **more: Any) -> dict[str, Any]:
+    """What a run says of itself: model, windows, how it was measured, with which versions."""
+    return {
+        "objective": look.objective,
+        "primary_view": look.primary_view,
+        "num_steps": protocol.num_steps,
+        "config": protocol.config,
+        "model": dict(look.facts),
+        "layers": [site._asdict() for site in look.sites],
+        "environment": environment(),
+        **more,
+    }
+
+
+def measure(
+    looks: Look | Iterable[Look],
+    ranks: tuple[int, ...] = DEFAULT_RANKS,
+    run: str | os.PathLike[str] | None = None,
+    num_steps: int | None = None,
+    *,
+    proxies: tuple[Method, ...] = METHODS,
+    seed: int = 0,
+) -> pa.Table:
+    """Rows of one look or of several, as a pyarrow table; with `run=` also a store, for `an.open_run(run).claims()`.
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> rows = measure(Look.from_arrays(rng.normal(size=(400, 16)), rng.normal(size=(400, 16))), ranks=(4,))
+    >>> "energy_share" in rows["statistic"].to_pylist()
+    True
+    """
+    looks = [looks] if isinstance(looks, Look) else list(looks)
+    if not looks:
+        raise InputError("no looks to measure; give one Look or several")
+    steps = [look.step for look in looks]
+    if len(looks) > 1 and (None in steps or steps != sorted(set(steps))):  # type: ignore[type-var]
+        raise InputError(f"looks are of steps {steps}; wanted known steps, each once, in rising order: give step=")
+    protocol = Protocol(ranks, proxies, num_steps, seed)
+    writer = None if run is None else Writer(os.fspath(run), manifest_of(looks[0], protocol))
+    tables, finished = [], False
+    try:
+        for look in looks:
+            seen = protocol.observe(look, last=look is looks[-1])
+            if writer is None:
+                tables.append(table(seen.rows, METRICS))
+                continue
+            for where, reason in seen.faults:
+                writer.fault(look.step, where, reason)
+            tables.append(writer.commit(look.step, seen.rows, seen.replicates, seen.bases))
+        finished = True
+    finally:
+        if writer is not None:
+            writer.close(finished)
+    return pa.concat_tables(tables)

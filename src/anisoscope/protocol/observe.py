@@ -1,0 +1,325 @@
+"""`Protocol`: Looks in, rows out. The one place that knows the order in which a look is scanned.
+
+Scans: survey (which rows belong where) -> fit half: moments, then frames -> test half: moments of activations and
+gradients -> test half again: per-sequence sums, whose influences need the finished second moments -> rows.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..capture.look import Look
+from ..capture.positions import IGNORED, Half, Site
+from ..errors import InputError
+from ..geometry.inference import NUM_REPLICATES, first_order, resampling_counts
+from ..geometry.moments import Moments
+from ..geometry.subspace import METHODS, Method
+from .frame import Frame
+from .gauge import Gauge, populations_of, spread_interval, unit_rows
+from .grid import CORE, FULL, POPULATIONS, Grid
+from .populations import Survey, cells_of, unit_of_sequence
+from .shape import Shape, shape_of
+
+DEFAULT_RANKS = (8, 16, 32)
+PRIMARY_RANK = 16
+
+
+def primary_rank(width: int) -> int:
+    """16, or an eighth of the width where that is smaller."""
+    return max(1, min(PRIMARY_RANK, width // 8))
+
+
+@dataclass
+class Observation:
+    """What one look gave: rows for the store, replicates and bases beside them, and what could not be measured."""
+
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    replicates: list[dict[str, Any]] = field(default_factory=list)
+    bases: dict[str, np.ndarray] = field(default_factory=dict)
+    faults: list[tuple[str, str]] = field(default_factory=list)  # (where, reason)
+    notices: list[str] = field(default_factory=list)
+
+
+class Protocol:
+    """Measures looks. Knows nothing of models, files or loops.
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> look = Look.from_arrays(rng.normal(size=(400, 16)), rng.normal(size=(400, 16)), step=0)
+    >>> seen = Protocol(ranks=(4,)).observe(look)
+    >>> {row["statistic"] for row in seen.rows} >= {"energy_share", "anisotropy_share", "anisotropy"}
+    True
+    """
+
+    def __init__(
+        self,
+        ranks: tuple[int, ...] = DEFAULT_RANKS,
+        proxies: tuple[Method, ...] = METHODS,
+        num_steps: int | None = None,
+        seed: int = 0,
+    ) -> None:
+        unknown = [proxy for proxy in proxies if proxy not in METHODS]
+        if unknown or not proxies:
+            raise InputError(f"proxies = {proxies}; wanted some of {', '.join(METHODS)}")
+        for rank in ranks:
+            if isinstance(rank, bool) or not isinstance(rank, int) or rank <= 0:
+                raise InputError(f"ranks = {ranks}; wanted whole numbers of at least 1")
+        self.ranks = tuple(sorted(set(ranks)))
+        self.proxies = tuple(proxies)
+        self.num_steps = num_steps
+        self.seed = seed
+        self._num_looks = 0
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """What a run's manifest says of how it was measured."""
+        return {
+            "ranks": list(self.ranks),
+            "proxies": list(self.proxies),
+            "regimes": ["tracking"],
+            "num_replicates": NUM_REPLICATES,
+            "seed": self.seed,
+            "primary": {"proxy": self.proxies[0], "rank": PRIMARY_RANK, "regime": "tracking", "gradient": "hidden"},
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        """What later looks need to know of earlier ones."""
+        return {"num_looks": self._num_looks}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self._num_looks = int(state["num_looks"])
+
+    def observe(self, look: Look, last: bool = False) -> Observation:
+        """Measures one look; the full grid at the first look and at the last, the core grid between."""
+        seen = Observation()
+        with torch.no_grad(), torch.autocast("cpu", enabled=False), torch.autocast("cuda", enabled=False):
+            _Measurement(self, look, FULL if last or self._num_looks == 0 else CORE, seen).run()
+        self._num_looks += 1
+        return seen
+
+
+class _Measurement:
+    """One look being measured."""
+
+    def __init__(self, protocol: Protocol, look: Look, grid: Grid, seen: Observation) -> None:
+        self.protocol, self.look, self.grid, self.seen = protocol, look, grid, seen
+        num_sequences = look.positions.num_sequences("test")
+        units = unit_of_sequence(num_sequences)
+        self.num_units = int(units[-1]) + 1
+        self.units = units[look.positions.sequence[look.positions.half("test")]]
+        self.counts = resampling_counts(self.num_units, seed=protocol.seed)
+
+    def run(self) -> None:
+        self.survey = Survey.of(self.look)
+        for site, reason in self.survey.faults.items():
+            self.seen.faults.append((site.layer, reason))
+        self.sites = [site for site in self.look.sites if site not in self.survey.faults]
+        self._write_loss()
+        fitted = self._moments("fit", ())
+        frames = self._fit(fitted)
+        found = self._moments("test", self.look.labels)
+        gauges, shapes = self._gauges(frames, found), self._shapes(found)
+        if gauges or shapes:
+            for chunk in self.look.scan("test", self.look.labels):
+                self._add(chunk, gauges, shapes)
+        for (site, view), shape in shapes.items():
+            shape.write(self._writer(site, view, "", shape.moments.count), self._on(site, shape.moments.mean))
+        for (site, view), gauge in gauges.items():
+            write = self._writer(site, view, "hidden", gauge.num_rows)
+            rank = primary_rank(site.width)
+            gauge.write(write, self._on(site, gauge.true.matrix), self.grid, rank, self.protocol.proxies)
+            self._write_gradient_rows(site, view, gauge, write)
+
+    def _on(self, _: Site, tensor: Tensor) -> Tensor:
+        return self.counts.to(tensor.device)
+
+    def _views(self, site: Site) -> list[str]:
+        """The views to measure here: those that the grid asks for and that have rows of their own."""
+        chosen = self.survey.views[:2] + [view for view in self.survey.views[2:] if view in self.grid.view_ranks]
+        return chosen
+
+    def _moments(self, half: Half, labels: tuple[str, ...]) -> dict[tuple[Site, str, int], Moments]:
+        """Moments of every site, population and cell of one half."""
+        total: dict[tuple[Site, str, int], Moments] = {}
+        names = populations_of(labels) if labels else []
+        for chunk in self.look.scan(half, labels):
+            for site in self.sites:
+                cells, silent = self.survey.cell[site][chunk.rows], self.survey.silent[site][chunk.rows]
+                for cell in cells.unique().tolist():
+                    inside = cells == cell
+                    loud = (inside & ~silent).to(chunk.h[site].device)
+                    inside = inside.to(chunk.h[site].device)
+                    parts = {"h": chunk.h[site][inside]}
+                    for name in names:
+                        rows = chunk.g[POPULATIONS.get(name, "true")][site][loud]
+                        parts[name] = unit_rows(rows) if name == "row_normalised" else rows
+                    for name, rows in parts.items():
+                        key = (site, name, cell)
+                        moments = Moments.of(rows)
+                        total[key] = total[key] + moments if key in total else moments
+        return total
+
+    def _of_view(
+        self, moments: Mapping[tuple[Site, str, int], Moments], site: Site, name: str, view: str
+    ) -> Moments | None:
+        parts = [
+            moments[(site, name, cell)]
+            for cell in cells_of(view, self.look.primary_view)
+            if (site, name, cell) in moments
+        ]
+        total = sum(parts[1:], parts[0]) if parts else None
+        return total if total is not None and total.count else None
+
+    def _fit(self, fitted: Mapping[tuple[Site, str, int], Moments]) -> dict[tuple[Site, str], Frame]:
+        """The proxies of each site and view, and the bases that the store keeps."""
+        frames = {}
+        for site in self.sites:
+            ranks = self._ranks(site)
+            for view in self._views(site):
+                moments = self._of_view(fitted, site, "h", view)
+                if moments is None or moments.count < 2:
+                    continue
+                frame = Frame.fit(moments, self.protocol.proxies, ranks)
+                left_out = [rank for rank in ranks if rank not in frame.ranks]
+                if left_out and view == self.look.primary_view:
+                    self._notice(
+                        f"{site.layer}: ranks {left_out} left out, the {moments.count} fit rows span only fewer "
+                        "directions (constant or rank-deficient activations, or too few rows)"
+                    )
+                if frame.ranks:
+                    frames[(site, view)] = frame
+                    for proxy in self.protocol.proxies if view == self.look.primary_view else ():
+                        basis = frame.basis(proxy, frame.ranks[-1])
+                        self.seen.bases[f"{site.layer}|{proxy}|{view}"] = basis.float().cpu().numpy()
+        return frames
+
+    def _ranks(self, site: Site) -> tuple[int, ...]:
+        """The ranks asked for that leave at least as many normal directions, and always the primary one."""
+        fitting = {rank for rank in self.protocol.ranks if 2 * rank <= site.width}
+        left_out = sorted(set(self.protocol.ranks) - fitting)
+        if left_out:
+            self._notice(f"{site.layer}: ranks {left_out} left out, above half of the width {site.width}")
+        return tuple(sorted(fitting | {primary_rank(site.width)})) if site.width > 1 else ()
+
+    def _notice(self, text: str) -> None:
+        if text not in self.seen.notices:
+            self.seen.notices.append(text)
+
+    def _gauges(
+        self, frames: Mapping[tuple[Site, str], Frame], found: Mapping[tuple[Site, str, int], Moments]
+    ) -> dict[tuple[Site, str], Gauge]:
+        if "true" not in self.look.labels:
+            return {}
+        gauges = {}
+        for (site, view), frame in frames.items():
+            activations = self._of_view(found, site, "h", view)
+            second = view != self.look.primary_view
+            names = ["true"] if second else populations_of(self.look.labels)
+            moments = {name: self._of_view(found, site, name, view) for name in names}
+            moments = {name: one for name, one in moments.items() if one is not None and one.second_moment.any()}
+            if "true" in moments and activations is not None and float(activations.scatter.trace()) > 0:
+                gauges[(site, view)] = Gauge(frame, moments, activations, self.num_units, second)
+        return gauges
+
+    def _shapes(self, found: Mapping[tuple[Site, str, int], Moments]) -> dict[tuple[Site, str], Shape]:
+        shapes = {}
+        for site in self.sites:
+            for view in self.survey.views[:2]:
+                moments = self._of_view(found, site, "h", view)
+                shape = shape_of(moments, self.num_units) if moments is not None and moments.count > 1 else None
+                if shape is not None:
+                    shapes[(site, view)] = shape
+                elif view == self.look.primary_view:
+                    self.seen.faults.append((site.layer, "all activations are the same: there is no shape to measure"))
+        return shapes
+
+    def _add(self, chunk: Any, gauges: Mapping[Any, Gauge], shapes: Mapping[Any, Shape]) -> None:
+        start = self.look.positions.num_fit
+        units = self.units[chunk.rows.start - start : chunk.rows.stop - start]
+        for site, view in {**gauges, **shapes}:
+            h = chunk.h[site]
+            inside = self.survey.member(site, view)[chunk.rows]
+            if not bool(inside.any()):
+                continue
+            loud = (~self.survey.silent[site][chunk.rows][inside]).to(h.device)
+            mine, at = inside.to(h.device), units[inside].to(h.device)
+            if (site, view) in shapes:
+                shapes[(site, view)].add(h[mine], at)
+            if (site, view) in gauges:
+                gradients = {label: chunk.g[label][site][mine] for label in chunk.g}
+                gauges[(site, view)].add(h[mine], gradients, at, loud)
+
+    def _writer(self, site: Site, view: str, gradient: str, num_rows: int) -> Callable[..., None]:
+        """A function that writes one row of this site and view."""
+        where = {
+            "step": self.look.step,
+            "layer": site.layer,
+            "depth": site.depth,
+            "site": site.site,
+            "view": view,
+            "gradient": gradient,
+            "regime": "tracking" if gradient else "",
+        }
+
+        def write(
+            key: Mapping[str, Any],
+            statistic: str,
+            value: Tensor,
+            p: float | None = None,
+            chance: float | None = None,
+            draws: Tensor | None = None,
+            keep: bool = False,
+        ) -> None:
+            self._row({**where, **key}, statistic, torch.as_tensor(value), num_rows, p, chance, draws, keep)
+
+        return write
+
+    def _row(
+        self,
+        key: dict[str, Any],
+        statistic: str,
+        value: Tensor,
+        num_rows: int,
+        p: float | None = None,
+        chance: float | None = None,
+        draws: Tensor | None = None,
+        keep: bool = False,
+    ) -> None:
+        point, low, high, over = spread_interval(value, draws)
+        if not np.isfinite(point):
+            return
+        row = {**key, "statistic": statistic, "tokens_seen": self.look.tokens_seen, "value": point, "n": num_rows}
+        row |= {"low": low, "high": high, "interval": over, "p": p, "chance": chance}
+        self.seen.rows.append(row)
+        if keep:
+            self.seen.replicates.append({**key, "statistic": statistic, "replicates": value[1:].cpu().numpy()})
+
+    def _write_loss(self) -> None:
+        """Mean loss over the test positions that enter it."""
+        losses, target = self.survey.loss, self.look.positions.target
+        if losses is None or target is None:
+            return
+        bearing = target[self.look.positions.half("test")] != IGNORED
+        units = torch.zeros(2, self.num_units, dtype=torch.float64)
+        units[0].index_add_(0, self.units, losses.double() * bearing)
+        units[1].index_add_(0, self.units, bearing.double())
+        value = (self.counts @ units[0]) / (self.counts @ units[1])
+        self._row({"step": self.look.step}, "loss", value, int(bearing.sum()))
+
+    def _write_gradient_rows(self, site: Site, view: str, gauge: Gauge, write: Callable[..., None]) -> None:
+        """How many rows had no gradient, and how much energy lies in the mean gradient."""
+        if view != self.look.primary_view:
+            return
+        member = self.survey.member(site, view)[self.look.positions.half("test")]
+        silent = self.survey.silent[site][self.look.positions.half("test")][member]
+        write({}, "zero_gradient_rows", silent.double().mean())
+        sums, counts = gauge.sums["true"], self._on(site, gauge.true.matrix)
+        total, count, norm2 = sums.total.sum(0), sums.count.sum(), sums.norm2.sum()
+        share = total.square().sum() / (count * norm2)
+        # A squared mean is biased under resampling: first order, not percentiles.
+        influence = 2 * (sums.total @ total) / (count * norm2) - share * (sums.count / count + sums.norm2 / norm2)
+        write({}, "mean_gradient_share", first_order(share, influence, counts), chance=1 / gauge.num_rows)

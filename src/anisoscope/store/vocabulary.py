@@ -1,0 +1,287 @@
+"""Every word that a row may hold, declared once: statistics, controls, proxies, views and the rest. Data only.
+
+`anisoscope explain NAME` prints from here, the page takes its captions from here, and the writer refuses a word that
+is not here. To add a statistic or a control, add its line here first (CONTRIBUTING.md shows it).
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Term:
+    """One word of the vocabulary: its name, its title on the page, and what it means."""
+
+    name: str
+    title: str
+    definition: str
+    section: str  # of the method notes
+    kind: str = ""
+    null: str = ""  # statistics: what must stand beside it; controls: what it rules out
+    unit: str = ""
+
+
+def _terms(kind: str, *terms: Term) -> dict[str, Term]:
+    return {term.name: Term(**{**term.__dict__, "kind": kind}) for term in terms}
+
+
+STATISTICS = _terms(
+    "statistic",
+    Term(
+        "energy_share",
+        "share of gradient energy",
+        "|G Q|^2 / |G|^2: how much of the squared length of the gradients lies in the k directions Q. Gradients come "
+        "from sequences that the fit of Q never saw.",
+        "5",
+        null="chance is k / D; beside it random directions of the same rank, the next directions, sampled labels, and "
+        "the most that any k directions could hold (oracle)",
+        unit="share",
+    ),
+    Term(
+        "anisotropy_share",
+        "share of gradient anisotropy",
+        "|Q'ZQ|^2 / |Z|^2 with Z = S - (tr S / D) I, S the gradients' second moment: how much of its departure from a "
+        "sphere lies inside Q. It is squared and blind to sign: a lack of energy inside Q counts as well.",
+        "5",
+        null="the mean over random directions in the complement of Q, in closed form",
+        unit="share",
+    ),
+    Term(
+        "captured_variance",
+        "share of activation variance",
+        "tr(Q'CQ) / tr C with C the centred covariance of the activations on the test half, in the same view",
+        "5",
+        null="a share of gradient energy that merely equals it says that gradients are spread as activations are",
+        unit="share",
+    ),
+    Term(
+        "enrichment",
+        "enrichment over chance",
+        "energy_share * D / k: 1 is chance, below 1 the directions are avoided (depletion)",
+        "5",
+        null="1",
+        unit="times chance",
+    ),
+    Term(
+        "placement",
+        "placement between control and oracle",
+        "(e - e_normal) / (e_oracle - e_normal): 0 is a random direction of the complement, 1 the best that any k "
+        "directions could do",
+        "5",
+        null="0",
+        unit="share",
+    ),
+    Term(
+        "mean_gradient_share",
+        "energy of the mean gradient",
+        "N |mean g|^2 / sum |g|^2: the part of the gradient energy in the one direction that all tokens share",
+        "6",
+        null="1 / (number of tokens), were the gradients independent and centred",
+        unit="share",
+    ),
+    Term(
+        "zero_gradient_rows",
+        "rows without gradient",
+        "share of the view's positions whose gradient is zero in every coordinate (no loss depends on them): left out",
+        "4",
+        null="0 where every position feeds the loss",
+        unit="share",
+    ),
+    Term(
+        "anisotropy",
+        "anisotropy",
+        "l_1 / sum l, l the eigenvalues of the centred covariance (squared singular values)",
+        "1",
+        null="1 / D for a sphere with many rows; with few rows every such score reports the sample size",
+        unit="share",
+    ),
+    Term(
+        "anisotropy_uncentred",
+        "anisotropy, uncentred",
+        "the same with the mean left in: l_1 / sum l of the second moment",
+        "1",
+        null="1 / D for a sphere around the origin",
+        unit="share",
+    ),
+    Term(
+        "singular_value_anisotropy",
+        "anisotropy, singular values",
+        "s_1 / sum s of the centred rows: the literal reading, not squared",
+        "1",
+        null="1 / D for a sphere",
+        unit="share",
+    ),
+    Term(
+        "average_cosine",
+        "average cosine",
+        "mean cosine over all pairs of different rows, exactly",
+        "1",
+        null="0 for directions without a preference",
+        unit="cosine",
+    ),
+    Term(
+        "effective_rank",
+        "effective rank",
+        "exp of the entropy of s / sum s, s the singular values of the centred rows (Roy and Vetterli 2007)",
+        "1",
+        null="D for a sphere with many rows",
+        unit="directions",
+    ),
+    Term(
+        "effective_rank_eigenvalues",
+        "effective rank, eigenvalues",
+        "exp of the entropy of l / sum l, l the eigenvalues of the centred covariance",
+        "1",
+        null="D for a sphere with many rows",
+        unit="directions",
+    ),
+    Term(
+        "participation_ratio",
+        "participation ratio",
+        "(sum l)^2 / sum l^2",
+        "1",
+        null="D for a sphere with many rows; N D / (N + D) with N rows",
+        unit="directions",
+    ),
+    Term(
+        "isoscore",
+        "IsoScore",
+        "(participation ratio - 1) / (D - 1) (Rudman 2022)",
+        "1",
+        null="1 for a sphere with many rows",
+        unit="0 to 1",
+    ),
+    Term("stable_rank", "stable rank", "sum l / l_1", "1", null="D for a sphere with many rows", unit="directions"),
+    Term(
+        "spectral_exponent",
+        "spectral exponent",
+        "slope of log l_i on log i over i from 1 to half of the usable rank",
+        "1",
+        null="0 for a sphere with many rows",
+        unit="slope",
+    ),
+    Term(
+        "loss",
+        "loss",
+        "mean cross-entropy over the positions of the test half that enter the loss",
+        "4",
+        null="log(vocabulary size) for a uniform guess",
+        unit="nats per token",
+    ),
+)
+
+CONTROLS = _terms(
+    "control",
+    Term(
+        "random_normal",
+        "random normal directions",
+        "k random directions in the complement of Q; the mean in closed form, draws for the spread",
+        "6",
+        null="the papers' control: any direction outside Q would do",
+    ),
+    Term(
+        "isotropic", "random directions", "k random directions of the whole space", "6", null="chance: any k directions"
+    ),
+    Term(
+        "next_directions",
+        "the next directions",
+        "principal directions k+1 to 2k of the same fit",
+        "6",
+        null="any direction with much variance would do",
+    ),
+    Term(
+        "variance_matched",
+        "variance-matched directions",
+        "k random directions drawn with the activations' covariance, made orthonormal; they capture less variance than "
+        "the leading directions, so their captured variance stands beside",
+        "6",
+        null="directions that are likely merely because activations vary along them",
+    ),
+    Term(
+        "sampled_labels",
+        "sampled labels",
+        "gradients of the same model for labels drawn from its own predictions: same backward map, no information",
+        "6",
+        null="directions that the model's output map excites whatever the data say",
+    ),
+    Term(
+        "permuted_labels",
+        "permuted labels",
+        "gradients for the true labels shuffled among positions",
+        "6",
+        null="directions that a wrong loss excites",
+    ),
+    Term(
+        "untrained",
+        "untrained",
+        "the same configuration freshly initialised; in a live run its own step 0",
+        "6",
+        null="architecture and initialisation",
+    ),
+    Term(
+        "common_gradient",
+        "without the common gradient",
+        "the mean of G over the test tokens taken out",
+        "6",
+        null="one direction that all tokens share (learning how frequent each token is)",
+    ),
+    Term(
+        "row_normalised",
+        "one row, one vote",
+        "every gradient row scaled to length one",
+        "4",
+        null="a few rows that carry all the energy",
+    ),
+    Term(
+        "oracle",
+        "oracle",
+        "the k leading directions of the test gradients themselves: the most that any k directions could hold",
+        "5",
+        null="the upper end of the scale",
+    ),
+)
+
+PROXIES = _terms(
+    "proxy",
+    Term("pca", "principal directions", "leading directions of the centred activations", "3"),
+    Term("svd", "principal directions, uncentred", "leading directions of the activations with their mean", "3"),
+)
+
+VIEWS = _terms(
+    "view",
+    Term("all", "all positions", "every position; the primary view of causal models", "4"),
+    Term(
+        "clean",
+        "without massive tokens",
+        "the primary view without the first position of each sequence (where positions are known) and without rows "
+        "longer than 20 times the median row of the layer in that look",
+        "4",
+    ),
+    Term(
+        "bearing",
+        "positions in the loss",
+        "positions whose own output enters the loss; the primary view of masked models",
+        "4",
+    ),
+    Term("other", "positions outside the loss", "positions whose own output does not enter the loss", "4"),
+)
+
+REGIMES = _terms("regime", Term("tracking", "tracking", "the proxy is fitted anew at every look", "3"))
+
+GRADIENTS = _terms(
+    "gradient",
+    Term("hidden", "hidden-state gradient", "gradient of the summed loss with respect to the hidden states", "4"),
+)
+
+SITES = _terms(
+    "site",
+    Term("block", "block output", "the output of a block", "4"),
+    Term("embedding", "embedding output", "what enters the first block", "4"),
+)
+
+ALL = STATISTICS | CONTROLS | PROXIES | VIEWS | REGIMES | GRADIENTS | SITES
+
+
+def unknown_words(statistics: set[str], controls: set[str]) -> list[str]:
+    """The words among these that nothing declares; `a/b` is the control b of the control a."""
+    parts = {part for control in controls if control for part in control.split("/")}
+    return sorted((statistics - STATISTICS.keys()) | (parts - CONTROLS.keys()))

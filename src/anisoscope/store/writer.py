@@ -1,0 +1,243 @@
+"""Writing a run: parts appear whole or not at all, and only one process writes.
+
+    RUN/manifest.json                            what was measured, on what, with what
+    RUN/metrics/001-000004-16.parquet            attempt, number of the look, step
+    RUN/replicates/001-000004-16.parquet         bootstrap replicates of the rows that claims read
+    RUN/bases/001-000004-16.safetensors          the look's proxies
+    RUN/faults/001-000004-16.json                what failed, and why
+    RUN/writer.lock                              host, pid and heartbeat of the one writer; readers ignore it
+
+A look is committed by the rename of its metrics part, the last of its files: what a reader sees is complete.
+"""
+
+import contextlib
+import json
+import os
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import safetensors.numpy
+
+from ..errors import StoreError
+from . import vocabulary
+from .schema import METRICS, REPLICATES, SCHEMA_VERSION, table
+
+MANIFEST = "manifest.json"
+_LOCK = "writer.lock"
+_BEAT_S = 15.0
+_STALE_S = 60.0
+
+
+def write_atomically(path: Path, payload: bytes) -> None:
+    """Under a temporary name, flushed to the disk, then renamed: a reader sees the old file or the new one."""
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(payload)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise
+    with contextlib.suppress(OSError):  # some file systems cannot sync a folder; the rename is atomic all the same
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def _as_parquet(rows: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(rows, sink, compression="zstd")
+    return sink.getvalue().to_pybytes()
+
+
+class _Lock:
+    """Keeps a second writer out. A dead process, or one whose heartbeat is older than a minute, is taken over."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.owner = {"host": socket.gethostname(), "pid": os.getpid(), "token": uuid.uuid4().hex}
+        self._stop = threading.Event()
+        self._acquire()
+        self._thread = threading.Thread(target=self._beat, name="anisoscope-heartbeat", daemon=True)
+        self._thread.start()
+
+    def _acquire(self) -> None:
+        for _ in range(10):
+            try:
+                handle = os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
+            except FileExistsError:
+                self._refuse_unless_stale()
+                continue
+            with os.fdopen(handle, "w") as file:
+                file.write(self._stamp().decode())
+            return
+        raise StoreError(f"the lock of {self.path.parent} changes hands too often: several processes want to write it")
+
+    def _refuse_unless_stale(self) -> None:
+        try:
+            held = json.loads(self.path.read_text())
+            age_s = time.time() - held["beat"]
+        except FileNotFoundError:
+            return
+        except (ValueError, KeyError, TypeError):
+            held, age_s = {}, time.time() - self.path.stat().st_mtime
+        same_host = held.get("host") == self.owner["host"]
+        if age_s < _STALE_S and not (same_host and not _alive(held.get("pid"))):
+            raise StoreError(
+                f"{self.path.parent} is being written by process {held.get('pid')} on {held.get('host')} "
+                f"(last heartbeat {age_s:.0f} s ago): write to another folder, or stop that process"
+            )
+        with contextlib.suppress(FileNotFoundError):  # only one taker wins this rename
+            aside = self.path.with_name(f".{_LOCK}.{uuid.uuid4().hex[:8]}.tmp")
+            self.path.rename(aside)
+            aside.unlink(missing_ok=True)
+
+    def _stamp(self) -> bytes:
+        return json.dumps(self.owner | {"beat": time.time()}).encode()
+
+    def _beat(self) -> None:
+        while not self._stop.wait(_BEAT_S):
+            with contextlib.suppress(OSError):
+                if self.held():
+                    write_atomically(self.path, self._stamp())
+
+    def held(self) -> bool:
+        try:
+            return json.loads(self.path.read_text())["token"] == self.owner["token"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return False
+
+    def release(self) -> None:
+        self._stop.set()
+        self._thread.join(timeout=5)
+        if self.held():
+            self.path.unlink(missing_ok=True)
+
+
+def _alive(pid: int | None) -> bool:
+    if not isinstance(pid, int):
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def refuse_unwritable(path: str | Path) -> Path:
+    """The run folder to be, or the reason why it cannot be one: it holds a run, holds something else, is read-only."""
+    path = Path(path)
+    if path.exists() and not path.is_dir():
+        raise StoreError(f"{path} is a file; a run is a folder: choose another path")
+    if (path / MANIFEST).exists():
+        raise StoreError(f"a run exists already in {path}: choose another folder, or delete this one first")
+    if path.exists() and any(entry.name != _LOCK and not entry.name.startswith(".") for entry in path.iterdir()):
+        raise StoreError(f"{path} is not empty and holds no run: choose another folder, so that nothing is mixed up")
+    existing = path
+    while not existing.exists():
+        existing = existing.parent
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise StoreError(f"cannot write into {existing} (no permission): choose a folder that you may write")
+    return path
+
+
+class Writer:
+    """The one writer of a run.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with Writer(folder + "/run", {"name": "tiny"}) as writer:
+    ...         _ = writer.commit(0, [{"step": 0, "statistic": "loss", "value": 4.2}])
+    ...     sorted(part.name for part in (writer.path / "metrics").iterdir())
+    ['001-000000-0.parquet']
+    """
+
+    def __init__(self, path: str | Path, manifest: Mapping[str, Any]) -> None:
+        self.path = refuse_unwritable(path)
+        try:
+            for folder in ("metrics", "replicates", "bases", "faults"):
+                (self.path / folder).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"cannot make the run folder {self.path}: {error.strerror or error}") from error
+        self._lock = _Lock(self.path / _LOCK)
+        self.manifest = {
+            "schema_version": SCHEMA_VERSION,
+            "attempt": 1,
+            "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "finished": False,
+            **manifest,
+        }
+        self._num_looks = 0
+        self._num_faults = 0
+        self._write_manifest()
+
+    def commit(
+        self,
+        step: int | None,
+        rows: Iterable[Mapping[str, Any]],
+        replicates: Iterable[Mapping[str, Any]] = (),
+        bases: Mapping[str, np.ndarray] | None = None,
+    ) -> pa.Table:
+        """One look, whole: its rows, their replicates, its bases. Returns the rows as a table."""
+        if not self._lock.held():
+            raise StoreError(f"another process has taken over {self.path}: nothing more is written by this one")
+        metrics, attempt = table(rows, METRICS), self.manifest["attempt"]
+        unknown = vocabulary.unknown_words(
+            set(metrics["statistic"].unique().to_pylist()), set(metrics["control"].unique().to_pylist())
+        )
+        if unknown:
+            raise StoreError(f"undeclared words {unknown}: declare them in anisoscope/store/vocabulary.py first")
+        name = f"{attempt:03d}-{self._num_looks:06d}-{'none' if step is None else step}"
+        if bases:
+            arrays = {key: np.ascontiguousarray(value) for key, value in bases.items()}
+            write_atomically(self.path / "bases" / f"{name}.safetensors", safetensors.numpy.save(arrays))
+        held = table(replicates, REPLICATES)
+        if held.num_rows:
+            write_atomically(self.path / "replicates" / f"{name}.parquet", _as_parquet(held))
+        write_atomically(self.path / "metrics" / f"{name}.parquet", _as_parquet(metrics))
+        self._num_looks += 1
+        return metrics
+
+    def fault(self, step: int | None, where: str, reason: str) -> None:
+        """Records that something could not be measured, and why."""
+        name = f"{self.manifest['attempt']:03d}-{self._num_faults:06d}-{'none' if step is None else step}.json"
+        payload = json.dumps({"step": step, "where": where, "reason": reason})
+        write_atomically(self.path / "faults" / name, payload.encode())
+        self._num_faults += 1
+
+    def update(self, **fields: Any) -> None:
+        """Adds to the manifest what became known while the run went on."""
+        self.manifest.update(fields)
+        self._write_manifest()
+
+    def _write_manifest(self) -> None:
+        write_atomically(self.path / MANIFEST, json.dumps(self.manifest, indent=2, default=str).encode())
+
+    def close(self, finished: bool = True) -> None:
+        """Marks the run as finished (or as broken off) and lets go of it."""
+        try:
+            if self._lock.held():
+                self.update(finished=finished, closed=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
+        finally:
+            self._lock.release()
+
+    def __enter__(self) -> "Writer":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.close(finished=kind is None)
