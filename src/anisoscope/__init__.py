@@ -1,4 +1,4 @@
-"""anisoscope: in which directions does a language model learn, is that more than chance, and what else would explain it?"""
+"""In which directions does a language model learn, is that more than chance, and what else would explain it?"""
 
 import importlib
 from typing import TYPE_CHECKING, Any
@@ -30,7 +30,30 @@ _HOMES = {
     "TextError": "errors",
 }
 
-__all__ = ["__version__", *_HOMES]
+__all__ = [
+    "Alignment",
+    "AnisoscopeError",
+    "InputError",
+    "Look",
+    "ModelError",
+    "Run",
+    "Scope",
+    "Spectrum",
+    "StoreError",
+    "TextError",
+    "Verdict",
+    "Windows",
+    "__version__",
+    "alignment",
+    "anisotropy_share",
+    "capture_curve",
+    "energy_share",
+    "measure",
+    "open_run",
+    "open_runs",
+    "spectrum",
+    "tangent_basis",
+]
 
 if TYPE_CHECKING:
     from .capture.look import Look

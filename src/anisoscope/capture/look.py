@@ -79,8 +79,8 @@ class Look:
         """
         passes = Passes(model, windows, layers=layers, batch_size=batch_size)
         look = Look.from_passes(passes, step=step, keep_bytes=None)
-        for half, labels in (("fit", ()), ("test", look.labels)):
-            for _ in look.scan(half, labels):
+        for half in HALVES:
+            for _ in look.scan(half, look.labels if half == "test" else ()):
                 pass
         return look
 
@@ -145,7 +145,7 @@ class Look:
             if absent:
                 raise InputError(f"the gradients {label!r} lack the layers {absent}: give one array a layer of h")
 
-        codes = _codes(sequences, num_rows)
+        codes = sequence_codes(sequences, num_rows)
         order = torch.from_numpy(np.argsort(codes, kind="stable"))
         codes = torch.from_numpy(np.sort(codes, kind="stable"))
         num_sequences = int(codes[-1]) + 1
@@ -203,13 +203,13 @@ def _walk(
             yield f"the gradient {label!r} of {layer!r}", layer, array
 
 
-def _codes(sequences: object | None, num_rows: int) -> np.ndarray:
+def sequence_codes(sequences: object | None, num_rows: int, name: str = "sequences") -> np.ndarray:
     """Sequence numbers in order of first appearance."""
     if sequences is None:
         return np.arange(num_rows)
     column = np.asarray(sequences.cpu() if isinstance(sequences, Tensor) else sequences)
     if column.shape != (num_rows,):
-        raise InputError(f"sequences has shape {column.shape}; wanted ({num_rows},), the sequence of each row of h")
+        raise InputError(f"{name} has shape {column.shape}; wanted ({num_rows},), the sequence of each row")
     _, first, inverse = np.unique(column, return_index=True, return_inverse=True)
     rank = np.empty_like(first)
     rank[np.argsort(first)] = np.arange(len(first))
@@ -229,7 +229,7 @@ def _row_chunks(positions: Positions, half: Half) -> list[slice]:
     """Rows of one half in pieces of about `_CHUNK_ROWS`, cut between sequences."""
     rows = positions.half(half)
     sequence = positions.sequence[rows]
-    ends = (torch.nonzero(sequence[1:] != sequence[:-1])[:, 0] + 1).tolist() + [sequence.shape[0]]
+    ends = [*(torch.nonzero(sequence[1:] != sequence[:-1])[:, 0] + 1).tolist(), sequence.shape[0]]
     pieces, start = [], 0
     for last, end in zip([0, *ends], ends, strict=False):
         if end - start > _CHUNK_ROWS and last > start:

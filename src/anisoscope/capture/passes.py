@@ -17,7 +17,7 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from ..errors import ModelError
 from .blocks import find_blocks
-from .positions import IGNORED, LABELS, Chunk, Half, Positions, Site
+from .positions import HALVES, IGNORED, LABELS, Chunk, Half, Positions, Site
 from .windows import Windows
 
 
@@ -35,10 +35,10 @@ class Passes:
         if parameter is None:
             raise ModelError(f"{type(model).__name__} has no parameters: nothing is learned, nothing can be watched")
         self.device = parameter.device
-        self._targets = {half: windows.targets(half) for half in ("fit", "test")}
+        self._targets = {half: windows.targets(half) for half in HALVES}
         self._labels = LABELS
         self.sites = self._probe()
-        known = {half: target for half, target in self._targets.items() if target is not None}
+        known: dict[Half, Tensor] = {half: target for half, target in self._targets.items() if target is not None}
         self.positions: Positions = windows.positions(known if len(known) == 2 else None)
         if "permuted" in self._labels:
             self._permuted = windows.permuted(self._targets["test"])  # type: ignore[arg-type]
@@ -83,7 +83,7 @@ class Passes:
         if outcome[0] is None:
             self._labels = ("true",)
             return
-        for half in ("fit", "test"):
+        for half in HALVES:
             pieces = []
             for ids in self.windows.inputs(half).split(self.batch_size):
                 with torch.no_grad():
@@ -186,7 +186,7 @@ class Passes:
         ids = self.windows.inputs(half)[start : start + self.batch_size]
         offset = self.positions.half(half).start + start * self.windows.length
         rows = slice(offset, offset + ids.numel())
-        with _undisturbed(self.model):
+        with _undisturbed(self.model), torch.set_grad_enabled(bool(labels)):
             records, (logits, targets, loss) = self._forward(ids, gradients=bool(labels))
             h = {site: records[site.layer][0].flatten(0, 1) for site in self.sites}
             g: dict[str, dict[Site, Tensor]] = {}
@@ -252,7 +252,8 @@ def _num_bytes(chunk: Chunk) -> int:
 def _undisturbed(model: nn.Module) -> Iterator[None]:
     """Eval mode inside; afterwards every train/eval flag and every random stream is what it was."""
     modes = [(module, module.training) for module in model.modules()]
-    python, numpy_state, cpu = random.getstate(), np.random.get_state(), torch.get_rng_state()
+    # The global streams, numpy's legacy one too: they are the user's, not ours.
+    python, numpy_state, cpu = random.getstate(), np.random.get_state(), torch.get_rng_state()  # noqa: NPY002
     cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
     try:
         model.eval()
@@ -261,7 +262,7 @@ def _undisturbed(model: nn.Module) -> Iterator[None]:
         for module, training in modes:
             module.training = training
         random.setstate(python)
-        np.random.set_state(numpy_state)
+        np.random.set_state(numpy_state)  # noqa: NPY002
         torch.set_rng_state(cpu)
         if cuda is not None:
             torch.cuda.set_rng_state_all(cuda)

@@ -57,7 +57,7 @@ class Windows:
         """Windows from token ids (sequences, length); uses every row: the first half to fit on, the second to test on.
 
         `objective` is "causal" (next token), "masked" (needs `mask_id`), or `f(model, ids) -> (logits, targets)` with
-        -100 where no loss is taken; `f` may return the summed loss alone (then sampled and permuted labels are missing).
+        -100 where no loss is taken; `f` may return the summed loss alone: sampled and permuted labels are then missing.
         """
         table = torch.as_tensor(ids).cpu()
         if table.ndim != 2 or table.is_floating_point() or table.dtype == torch.bool:
@@ -278,7 +278,7 @@ def _encoder(tokenizer: Any) -> tuple[Callable[[str], list[int]], tuple[tuple[in
     elif callable(tokenizer):
 
         def encode(text: str, special: bool = False) -> list[int]:
-            return [int(token) for token in tokenizer(text)]
+            return [int(token) for token in tokenizer(text)]  # type: ignore[operator]
 
     else:
         raise InputError(

@@ -1,12 +1,13 @@
 """What one run's store holds, as claims ask for it: a cell is a number with its replicates, or missing."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 _WHERE = ("step", "layer", "proxy", "rank", "view", "control", "statistic", "gradient")
 
@@ -31,7 +32,7 @@ class Evidence:
     ) -> None:
         self.manifest, self.name = manifest, name
         # Only what claims read (proxies against gradients) is turned into Python objects.
-        wanted = metrics.filter(pa.compute.not_equal(metrics["proxy"], ""))
+        wanted = metrics.filter(pc.not_equal(metrics["proxy"], ""))
         columns = [wanted[key].to_pylist() for key in _WHERE]
         self._rows = {
             key: (value, chance)

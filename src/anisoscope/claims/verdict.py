@@ -132,7 +132,7 @@ def rule(
     if mixed:
         return Ruling("inconclusive", f"mixed by depth: {mixed}", "layers that agree; read them one by one")
     low, high = interval(effect)
-    if -m < low and high < m or (floor is not None and interval(floor[0])[1] < floor[1]):
+    if (-m < low and high < m) or (floor is not None and interval(floor[0])[1] < floor[1]):
         return Ruling("not supported", "too small to matter", "a larger effect; the interval leaves no room for one")
     large = low > 0 and effect[0] >= m and (floor is None or floor[0][0] >= floor[1])
     sign = 1 if large else -1 if reversible and high < 0 and effect[0] <= -m else 0

@@ -5,6 +5,7 @@ A *block* is a slice of the directions whose columns are orthonormal: one proxy 
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -30,7 +31,7 @@ class Projections:
         directions: Float[Tensor, "d j"],
         num_units: int,
         moment: SecondMoment | None = None,
-        blocks: Mapping[object, slice] | None = None,
+        blocks: Mapping[Any, slice] | None = None,
         centre: Float[Tensor, " d"] | None = None,
     ) -> None:
         self.directions = directions

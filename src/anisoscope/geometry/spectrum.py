@@ -33,9 +33,8 @@ class Spectrum:
     @classmethod
     def of(cls, moments: Moments, eigenvalues: Float[Tensor, " d"] | None = None) -> "Spectrum":
         """From moments; `eigenvalues` of the covariance, largest first, where they are known already."""
-        if eigenvalues is None:
-            eigenvalues = torch.linalg.eigvalsh(moments.covariance).flip(0)
-        eigenvalues = eigenvalues.clamp(min=0)
+        known = torch.linalg.eigvalsh(moments.covariance).flip(0) if eigenvalues is None else eigenvalues
+        eigenvalues = known.clamp(min=0)
         # Rounding leaves about 1e-15 of the raw second moment behind: below that there is no spread to speak of.
         if float(eigenvalues.sum()) <= 1e-14 * float(moments.mean.square().sum()) or float(eigenvalues[0]) == 0:
             raise InputError(

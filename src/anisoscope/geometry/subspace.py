@@ -176,35 +176,32 @@ def draw_shares(
 ) -> Draws:
     """Random subspaces of one rank: of the whole space, of the complement of `outside`, or drawn as `colour @ normal`.
 
-    One product serves all draws: the shares need only the k x k blocks X'X, X'SX and X'CX of the raw draws X.
+    One product with all draws side by side serves them all; no D x D x draws object is made.
     """
-    width, dtype = gradients.width, torch.float32
+    width, dtype, device = gradients.width, torch.float32, gradients.matrix.device
     rng = np.random.default_rng([seed, width, rank, num_draws])
-    x = torch.from_numpy(rng.standard_normal((width, num_draws * rank), dtype=np.float32)).to(gradients.matrix.device)
+    x = torch.from_numpy(rng.standard_normal((width, num_draws * rank), dtype=np.float32)).to(device)
     if colour is not None:
         x = colour.to(dtype) @ x
     if outside is not None:
         q = outside.to(dtype)
         x = x - q @ (q.T @ x)
-    scale, spread = gradients.trace, float(covariance.trace())
-    raw = x.view(width, num_draws, rank).permute(1, 2, 0)  # (m, k, d)
-
-    def blocks(product: Tensor) -> Tensor:
-        return (raw @ product.view(width, num_draws, rank).permute(1, 0, 2)).double()
-
-    lower = torch.linalg.cholesky(blocks(x))
+    # Householder, not a Gram matrix: rank near the width, or a steep spectrum, would break Cholesky in float32.
+    drawn = torch.linalg.qr(x.view(width, num_draws, rank).permute(1, 0, 2)).Q  # (m, d, k)
+    flat = drawn.permute(1, 0, 2).reshape(width, num_draws * rank)
 
     def inside(matrix: Tensor) -> Tensor:
-        half = torch.linalg.solve_triangular(lower, blocks(matrix.to(dtype) @ x), upper=False)
-        return torch.linalg.solve_triangular(lower, half.mT, upper=False)
+        product = (matrix.to(dtype) @ flat).view(width, num_draws, rank).permute(1, 0, 2)
+        return (drawn.mT @ product).double()
 
+    scale, spread = gradients.trace, float(covariance.trace())
     energy = inside(gradients.matrix / scale)
-    eye = torch.eye(rank, dtype=torch.float64, device=x.device) / width
-    variance = inside(covariance / spread).diagonal(dim1=1, dim2=2).sum(1) if spread > 0 else energy[:, 0, 0] * 0
+    eye = torch.eye(rank, dtype=torch.float64, device=device) / width
+    variance = inside(covariance / spread) if spread > 0 else torch.zeros_like(energy)
     return Draws(
         energy.diagonal(dim1=1, dim2=2).sum(1),
         (energy - eye).square().sum((1, 2)) * (scale**2 / gradients.power),
-        variance,
+        variance.diagonal(dim1=1, dim2=2).sum(1),
     )
 
 

@@ -10,6 +10,8 @@ from torch import Tensor, nn
 
 from ..errors import InputError
 
+ROTARY_BASE = 10_000
+
 
 @dataclass(frozen=True)
 class ModelConfig:
@@ -39,7 +41,7 @@ class ModelConfig:
 
 
 class Transformer(nn.Module):
-    """Learned positions, GELU, layer norm before (GPT-2) or after (BERT) each branch.
+    """Rotary positions, GELU, layer norm before (GPT-2) or after (BERT) each branch.
 
     >>> config = ModelConfig.sized(2, vocab_size=300, length=16, causal=True)
     >>> build(config, seed=0)(torch.zeros(1, 16, dtype=torch.int64)).shape
@@ -50,7 +52,6 @@ class Transformer(nn.Module):
         super().__init__()
         self.config = config
         self.tokens = nn.Embedding(config.vocab_size, config.width)
-        self.positions = nn.Embedding(config.length, config.width)
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.num_blocks))
         # After post-norm blocks there is nothing left to norm.
@@ -74,7 +75,7 @@ class Transformer(nn.Module):
         length = ids.shape[1]
         if length > self.config.length:
             raise InputError(f"got {length} tokens a sequence, the model has {self.config.length} positions")
-        h = self.dropout(self.tokens(ids) + self.positions.weight[:length])
+        h = self.dropout(self.tokens(ids))
         for block in self.blocks:
             h = block(h)
         return self.head(self.norm(h))
@@ -105,14 +106,28 @@ class Attention(nn.Module):
         self.dropout = config.dropout
         self.qkv = nn.Linear(config.width, 3 * config.width)
         self.out = nn.Linear(config.width, config.width)
+        # Rotary and not learned positions, because an encoder lives on relative ones: with a learned table it stayed
+        # at the loss of bare word frequencies for the whole demo (docs/log.md).
+        rates = ROTARY_BASE ** -torch.linspace(0, 1, config.width // config.num_heads // 2 + 1)[:-1]
+        angles = torch.outer(torch.arange(config.length).float(), rates)
+        self.register_buffer("cos", angles.cos(), persistent=False)
+        self.register_buffer("sin", angles.sin(), persistent=False)
 
     def forward(self, h: Float[Tensor, "batch length width"]) -> Float[Tensor, "batch length width"]:
         # (batch, length, 3 * width) -> q, k, v: (batch, heads, length, width / heads)
         q, k, v = self.qkv(h).unflatten(-1, (3, self.num_heads, -1)).permute(2, 0, 3, 1, 4)
+        q, k = self._rotate(q), self._rotate(k)
         dropout = self.dropout if self.training else 0.0
         mixed = F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=self.causal)
         mixed = mixed.transpose(1, 2).flatten(2)
         return F.dropout(self.out(mixed), self.dropout, self.training)
+
+    def _rotate(self, x: Float[Tensor, "batch heads length width"]) -> Float[Tensor, "batch heads length width"]:
+        """Turns each pair of coordinates by an angle in proportion to the position, so that q.k sees distances only."""
+        length = x.shape[2]
+        cos, sin = self.cos[:length], self.sin[:length]
+        a, b = x.chunk(2, dim=-1)
+        return torch.cat((a * cos - b * sin, a * sin + b * cos), dim=-1)
 
 
 class MLP(nn.Module):

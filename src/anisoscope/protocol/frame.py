@@ -20,10 +20,11 @@ class Frame:
     directions: Float[Tensor, "d j"]
     blocks: dict[Block, slice]
     num_rows: int
+    usable_rank: int  # directions that the fit rows really span
 
     @classmethod
     def fit(cls, moments: Moments, proxies: tuple[Method, ...], ranks: tuple[int, ...]) -> "Frame":
-        """Proxies of one cloud, each at all ranks from one decomposition; ranks that the rows do not span are left out."""
+        """Proxies of one cloud, each at all ranks from one decomposition, without ranks that the rows do not span."""
         variances, principal = principal_directions(moments, "pca")
         usable = numerical_rank(variances, moments.count, centred=True)
         kept = [rank for rank in ranks if rank <= usable]
@@ -39,7 +40,7 @@ class Frame:
                 if 2 * rank <= width:
                     blocks[(proxy, rank, "next_directions")] = slice(start + rank, start + 2 * rank)
             start = 0
-        return cls(variances, torch.cat(parts, dim=1), blocks, moments.count)
+        return cls(variances, torch.cat(parts, dim=1), blocks, moments.count, usable)
 
     def basis(self, proxy: str, rank: int) -> Float[Tensor, "d k"]:
         return self.directions[:, self.blocks[(proxy, rank, "")]]

@@ -7,6 +7,7 @@ that a rival can be put in the measurement's place.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -62,9 +63,12 @@ class Gauge:
             centred = SecondMoment(moments["true"].covariance)
             self.sums["common_gradient"] = Projections(directions, num_units, centred, blocks, centre=mean)
 
-    def add(self, h: Float[Tensor, "n d"], g: Mapping[str, Tensor], units: Int[Tensor, " n"], loud: Tensor) -> None:
-        """Rows of this view: activations, gradients by label, units, and which rows have a gradient at all."""
-        self.variance.add(h, units)
+    def add_activations(self, h: Float[Tensor, "n d"], units: Int[Tensor, " n"] | None) -> None:
+        """Activations of this view; without units they count as one, and only the estimate can be read off."""
+        self.variance.add(h, torch.zeros(h.shape[0], dtype=torch.long, device=h.device) if units is None else units)
+
+    def add_gradients(self, g: Mapping[str, Tensor], units: Int[Tensor, " n"], loud: Tensor) -> None:
+        """Gradients of this view by label, and which of the rows have a gradient at all."""
         for name, sums in self.sums.items():
             rows = g[POPULATIONS.get(name, "true")][loud]
             sums.add(unit_rows(rows) if name == "row_normalised" else rows, units[loud])
@@ -83,11 +87,11 @@ class Gauge:
         for proxy in proxies:
             for rank in self.frame.ranks:
                 if not self.second or rank == primary_rank or "clean" in grid.view_ranks:
-                    self._write_cell(write, counts, grid, proxy, rank, rank == primary_rank)
+                    self.write_cell(write, counts, grid, proxy, rank, rank == primary_rank)
         if not self.second:
             self._write_curve(write, counts, grid, proxies)
 
-    def _write_cell(self, write: Write, counts: Tensor, grid: Grid, proxy: str, rank: int, is_primary: bool) -> None:
+    def write_cell(self, write: Write, counts: Tensor, grid: Grid, proxy: str, rank: int, is_primary: bool) -> None:
         width, key = self.true.width, {"proxy": proxy, "rank": rank}
         chance = rank / width
         block = (proxy, rank, "")
@@ -135,15 +139,15 @@ class Gauge:
             elif control in ("isotropic", "variance_matched"):
                 self._write_drawn(write, control_key, control, rank, counts, chance)
 
-    def _write_rival(self, write: Write, key: dict[str, object], shares: Shares, chance: float) -> None:
+    def _write_rival(self, write: Write, key: Mapping[str, Any], shares: Shares, chance: float) -> None:
         """A rival in the measurement's place, with the mean of its own random normal control."""
         write(key, "energy_share", shares.energy, chance=chance, keep=True)
         write(key, "anisotropy_share", shares.anisotropy, keep=True)
-        own_control = key | {"control": f"{key['control']}/random_normal"}
+        own_control = {**key, "control": f"{key['control']}/random_normal"}
         write(own_control, "anisotropy_share", shares.normal_anisotropy, keep=True)
 
     def _write_drawn(
-        self, write: Write, key: dict[str, object], control: str, rank: int, counts: Tensor, chance: float
+        self, write: Write, key: Mapping[str, Any], control: str, rank: int, counts: Tensor, chance: float
     ) -> None:
         """Controls that are a distribution of subspaces; the interval is over draws."""
         colour = None

@@ -251,7 +251,8 @@ class _Measurement:
                 shapes[(site, view)].add(h[mine], at)
             if (site, view) in gauges:
                 gradients = {label: chunk.g[label][site][mine] for label in chunk.g}
-                gauges[(site, view)].add(h[mine], gradients, at, loud)
+                gauges[(site, view)].add_activations(h[mine], at)
+                gauges[(site, view)].add_gradients(gradients, at, loud)
 
     def _writer(self, site: Site, view: str, gradient: str, num_rows: int) -> Callable[..., None]:
         """A function that writes one row of this site and view."""

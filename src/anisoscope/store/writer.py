@@ -139,7 +139,7 @@ def _alive(pid: int | None) -> bool:
     return True
 
 
-def refuse_unwritable(path: str | Path) -> Path:
+def refuse_unwritable(path: str | os.PathLike[str]) -> Path:
     """The run folder to be, or the reason why it cannot be one: it holds a run, holds something else, is read-only."""
     path = Path(path)
     if path.exists() and not path.is_dir():
@@ -167,7 +167,7 @@ class Writer:
     ['001-000000-0.parquet']
     """
 
-    def __init__(self, path: str | Path, manifest: Mapping[str, Any]) -> None:
+    def __init__(self, path: str | os.PathLike[str], manifest: Mapping[str, Any]) -> None:
         self.path = refuse_unwritable(path)
         try:
             for folder in ("metrics", "replicates", "bases", "faults"):

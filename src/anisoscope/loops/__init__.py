@@ -1,0 +1,1 @@
+"""Ways to sit beside a training loop. The user keeps the loop."""
