@@ -35,7 +35,7 @@ class Passes:
         if parameter is None:
             raise ModelError(f"{type(model).__name__} has no parameters: nothing is learned, nothing can be watched")
         self.device = parameter.device
-        self._targets = {half: windows.targets(half) for half in HALVES}
+        self._targets: dict[Half, Tensor | None] = {half: windows.targets(half) for half in HALVES}
         self._labels = LABELS
         self.sites = self._probe()
         known: dict[Half, Tensor] = {half: target for half, target in self._targets.items() if target is not None}

@@ -111,7 +111,7 @@ class Windows:
         `tokenizer` is one of `tokenizers` or `transformers`, or a function from text to ids. Its own rule for begin
         and end tokens is followed in every window. At most the first 32 million characters are read.
         """
-        text, source = _read(text_or_path)
+        text, source = read_text(text_or_path)
         encode, special = _encoder(tokenizer)
         room = length - len(special[0]) - len(special[1])
         if room < 1:
@@ -228,7 +228,7 @@ def _fixed_mask(
     return score <= threshold
 
 
-def _read(text_or_path: str | os.PathLike[str]) -> tuple[str, str]:
+def read_text(text_or_path: str | os.PathLike[str]) -> tuple[str, str]:
     """The text, and what to call it; a path, or a short line that names an existing file, is read as UTF-8."""
     looks_like_path = not isinstance(text_or_path, str) or (len(text_or_path) < 1024 and "\n" not in text_or_path)
     if looks_like_path and (

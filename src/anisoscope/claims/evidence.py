@@ -32,7 +32,7 @@ class Evidence:
     ) -> None:
         self.manifest, self.name = manifest, name
         # Only what claims read (proxies against gradients) is turned into Python objects.
-        wanted = metrics.filter(pc.not_equal(metrics["proxy"], ""))
+        wanted = metrics.filter(pc.field("proxy") != "")
         columns = [wanted[key].to_pylist() for key in _WHERE]
         self._rows = {
             key: (value, chance)

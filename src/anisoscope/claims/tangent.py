@@ -2,7 +2,7 @@
 the gradient than directions outside them?
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,14 +22,6 @@ Effect = Callable[[Evidence, int | None, str, Way, str], Replicates | None]
 _IN_ITS_PLACE = ("sampled_labels", "permuted_labels", "next_directions", "variance_matched")
 # taken out and measured again: 1 - theta_without / theta
 _TAKEN_OUT = ("common_gradient", "row_normalised")
-RIVALS = {
-    "sampled_labels": "labels sampled from the model",
-    "permuted_labels": "permuted labels",
-    "next_directions": "the next directions",
-    "variance_matched": "variance-matched directions",
-    "common_gradient": "the common gradient",
-    "row_normalised": "a few heavy rows",
-}
 _DOES_THE_SAME = {
     "sampled_labels": "labels sampled from the model do the same",
     "permuted_labels": "permuted labels do the same",
@@ -208,26 +200,27 @@ def _details(evidence: Evidence, question: _Question, way: Way) -> tuple[str, ..
     return tuple(found)
 
 
-def _sentence(
-    evidence: Evidence, question: _Question, way: Way, ruling: Ruling, explained: Sequence[Explanation]
-) -> str:
+def _facts(evidence: Evidence, question: _Question, way: Way) -> dict[str, float]:
+    """The share itself, and what stands beside it: chance, or what random other directions hold."""
+    statistic, excess = (
+        ("energy_share", _energy_excess) if question is _ENERGY else ("anisotropy_share", _anisotropy_excess)
+    )
     steps = evidence.after(FREEZE)
-    if question is _ENERGY:
-        share, excess = over(evidence, _share("energy_share"), steps, way), over(evidence, _energy_excess, steps, way)
+    share, above = over(evidence, _share(statistic), steps, way), over(evidence, excess, steps, way)
+    if share is None or above is None:
+        return {}
+    return {"share": float(share[0]), "beside": float(share[0] - above[0])}
+
+
+def _sentence(question: _Question, ruling: Ruling, explained: Sequence[Explanation], found: Mapping[str, float]) -> str:
+    facts = ""
+    if found:
+        where = "the leading directions of the activations"
         facts = (
-            f"{share[0]:.0%} of the gradient's energy lies in the leading directions of the activations, where chance "
-            f"is {share[0] - excess[0]:.0%}"
-            if share is not None and excess is not None
-            else ""
-        )
-    else:
-        share = over(evidence, _share("anisotropy_share"), steps, way)
-        excess = over(evidence, _anisotropy_excess, steps, way)
-        facts = (
-            f"{share[0]:.0%} of the gradient's anisotropy lies in the leading directions of the activations, where "
-            f"random other directions hold {share[0] - excess[0]:.1%}"
-            if share is not None and excess is not None
-            else ""
+            f"{found['share']:.0%} of the gradient's energy lies in {where}, where chance is {found['beside']:.0%}"
+            if question is _ENERGY
+            else f"{found['share']:.0%} of the gradient's anisotropy lies in {where}, where random other directions "
+            f"hold {found['beside']:.1%}"
         )
     heavy = [_DOES_THE_SAME[one.name] for one in explained if one.share >= 0.9]
     words = ruling.outcome + (f" ({ruling.reason})" if ruling.reason else "")
@@ -264,6 +257,7 @@ def _judge(evidence: Evidence, question: _Question) -> Verdict:
         )  # fmt: skip
     low, high = interval(effect)
     sign = -1 if question.reversible and effect[0] < 0 else 1
+    facts = _facts(evidence, question, way)
     explained = _explanations(evidence, question, way, effect) if abs(effect[0]) >= SMALLEST_BITS else ()
     return Verdict(
         claim=question.claim,
@@ -274,7 +268,8 @@ def _judge(evidence: Evidence, question: _Question) -> Verdict:
         high=high,
         unit="bits",
         null=", ".join(test.describe(sign, SMALLEST_BITS) for test in tests),
-        sentence=_sentence(evidence, question, way, ruling, explained),
+        sentence=_sentence(question, ruling, explained, facts),
+        facts=facts,
         explanations=explained,
         robustness=_robustness(evidence, question, ruling.outcome),
         would_change=ruling.would_change,

@@ -1,11 +1,12 @@
 """A verdict, and the rules that lead to one: fixed before anything is measured, the first that fits."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 
+from ..store.vocabulary import CONTROLS
 from .replicates import Replicates, discoveries, interval
 
 Outcome = Literal["supported", "reversed", "not supported", "inconclusive", "not distinguishable from its null"]
@@ -23,7 +24,11 @@ class Explanation:
     how: Literal["in its place", "taken out"]
 
     def __str__(self) -> str:
-        return f"{self.name} {self.share:.0%}"
+        return f"{self.title} {self.share:.0%}"
+
+    @property
+    def title(self) -> str:
+        return CONTROLS[self.name].title if self.name in CONTROLS else self.name
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,7 @@ class Verdict:
     would_change: str = ""
     runs: tuple[str, ...] = ()
     details: tuple[str, ...] = ()
+    facts: Mapping[str, float] = field(default_factory=dict)  # plain shares behind the effect, where there are some
     replicates: np.ndarray | None = field(default=None, repr=False, compare=False)
 
     @property

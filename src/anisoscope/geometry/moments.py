@@ -50,8 +50,8 @@ def rows_of(x: object, name: str = "h", least: int = 1) -> Tensor:
 class Moments:
     """Count, mean and scatter of rows, and the sum of their unit vectors.
 
-    Products run in the rows' precision on rows that were centred and scaled chunk by chunk, sums in float64; so a mean
-    far larger than the spread, or values near the ends of float32, cost no accuracy beyond that of the input itself.
+    All in float64 on rows that were centred chunk by chunk: a mean far larger than the spread, a spectrum that falls
+    over many decades, values near the ends of float32 cost no accuracy beyond that of the input itself.
 
     >>> import torch
     >>> left, right = torch.randn(100, 4).split(60)
@@ -82,19 +82,14 @@ class Moments:
     def _of_chunk(cls, x: Float[Tensor, "n d"]) -> "Moments":
         if x.shape[0] == 0:
             return cls.empty(x.shape[1], x.device)
-        x = x if x.dtype in (torch.float32, torch.float64) else x.float()
-        # A power of two keeps every digit and keeps squares away from the ends of float32 (tiny gradients vanish).
-        largest = x.abs().max().double()
-        scale = torch.exp2(torch.ceil(torch.log2(largest))) if largest > 0 else torch.ones_like(largest)
-        x = x * (1 / scale).to(x.dtype) if scale > 1e-30 else (x.double() / scale).to(x.dtype)
-        mean = x.mean(0, dtype=torch.float64)
-        centred = x - mean.to(x.dtype)
-        rest = centred.mean(0, dtype=torch.float64)  # what rounding the mean left behind
-        scatter = (centred.T @ centred).double() - x.shape[0] * torch.outer(rest, rest)
+        # In float64: a Gram in float32 hides every direction with less than 1e-7 of the largest variance under its own
+        # rounding, so that rank-deficient rows look full, and a caller's TF32 setting would cost four digits more.
+        x = x.double()
+        mean = x.mean(0)
+        centred = x - mean
         lengths = torch.linalg.vector_norm(x, dim=1, keepdim=True)
-        unit_sum = (x / lengths.where(lengths > 0, torch.ones_like(lengths))).sum(0, dtype=torch.float64)
-        mean = mean.to(x.dtype).double() + rest
-        return cls(x.shape[0], mean * scale, scatter * scale**2, unit_sum, int((lengths > 0).sum()))
+        unit_sum = (x / lengths.where(lengths > 0, torch.ones_like(lengths))).sum(0)
+        return cls(x.shape[0], mean, centred.T @ centred, unit_sum, int((lengths > 0).sum()))
 
     def __add__(self, other: "Moments") -> "Moments":
         if not self.count or not other.count:

@@ -56,7 +56,7 @@ class Spectrum:
 
     @cached_property
     def _scores(self) -> dict[str, float]:
-        return {name: float(score(self.eigenvalues, self.usable_rank)) for name, score in _SCORES.items()}
+        return {name: float(score(self.eigenvalues, self.usable_rank)) for name, score in SCORES.items()}
 
     @property
     def anisotropy(self) -> float:
@@ -114,7 +114,7 @@ class Spectrum:
         """
         scale = self.eigenvalues.sum() / d_eigenvalues.sum()
         found = {}
-        for name, score in _SCORES.items():
+        for name, score in SCORES.items():
             values = self.eigenvalues.detach().clone().requires_grad_(True)
             with torch.enable_grad():
                 (slope,) = torch.autograd.grad(score(values, self.usable_rank), values)
@@ -141,7 +141,7 @@ def _exponent(values: Float[Tensor, " d"], usable_rank: int) -> Float[Tensor, ""
 
 
 # Each score as a differentiable function of (eigenvalues, usable rank); all are free of scale.
-_SCORES: dict[str, Callable[[Tensor, int], Tensor]] = {
+SCORES: dict[str, Callable[[Tensor, int], Tensor]] = {
     "anisotropy": lambda values, _: values[0] / values.sum(),
     "singular_value_anisotropy": lambda values, rank: values[0].sqrt() / values[:rank].sqrt().sum(),
     "effective_rank": lambda values, rank: _exp_entropy(values[:rank].sqrt()),

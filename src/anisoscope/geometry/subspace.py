@@ -5,7 +5,7 @@ Axes: n rows, d coordinates, k rank, m draws. `q_dk` is orthonormal.
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from torch import Tensor
 from ..errors import InputError
 from .moments import Moments, rows_of
 
+T = TypeVar("T", float, Tensor)
 Method = Literal["pca", "svd"]
 METHODS: tuple[Method, ...] = ("pca", "svd")
 
@@ -134,7 +135,7 @@ class SecondMoment:
         return eigenbasis(self.matrix)[1][:, :k]
 
 
-def normal_energy(share: float, rank: int, width: int) -> float:
+def normal_energy(share: T, rank: int, width: int) -> T:
     """Mean energy share of random rank-k subspaces in the complement of a subspace that holds `share`.
 
     >>> normal_energy(0.25, rank=2, width=8)
@@ -143,17 +144,24 @@ def normal_energy(share: float, rank: int, width: int) -> float:
     return (1 - share) * rank / (width - rank)
 
 
-def normal_anisotropy(power: float, cross: float, inner: float, trace: float, rank: int, width: int) -> float:
-    """Mean anisotropy share of random rank-k subspaces in the complement of Q.
+def haar_anisotropy(power: float, trace: float, rank: int, width: int) -> float:
+    """Mean of `|Q'AQ|^2` over random rank-k subspaces of all d coordinates, from `|A|^2` and `tr A`:
+    `k ((kd + d - 2) |A|^2 + (d - k) (tr A)^2) / (d (d - 1) (d + 2))`, the second moment of a Haar-random block.
 
-    From `|Z|^2`, `|Q'Z|^2`, `|Q'ZQ|^2` and `tr Q'ZQ`: with A the deviator inside the d = D - k normals,
-    `k ((kd + d - 2) |A|^2 + (d - k) (tr A)^2) / (d (d - 1) (d + 2) |Z|^2)`, the second moment of a Haar-random block.
+    >>> haar_anisotropy(power=4.0, trace=2.0, rank=3, width=3)
+    4.0
     """
-    d, k = width - rank, rank
+    d, k = width, rank
     if d < 2 or k > d:
         return float("nan")
-    a2, tr2 = power - 2 * cross + inner, trace * trace
-    return k * ((k * d + d - 2) * a2 + (d - k) * tr2) / (d * (d - 1) * (d + 2) * power)
+    return k * ((k * d + d - 2) * power + (d - k) * trace**2) / (d * (d - 1) * (d + 2))
+
+
+def normal_anisotropy(power: float, cross: float, inner: float, trace: float, rank: int, width: int) -> float:
+    """Mean anisotropy share of random rank-k subspaces in the complement of Q, from `|Z|^2`, `|Q'Z|^2`, `|Q'ZQ|^2` and
+    `tr Q'ZQ`.
+    """
+    return haar_anisotropy(power - 2 * cross + inner, trace, rank, width - rank) / power
 
 
 @dataclass(frozen=True)

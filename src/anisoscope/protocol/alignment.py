@@ -11,10 +11,11 @@ from ..errors import InputError
 from ..geometry.inference import resampling_counts
 from ..geometry.moments import Moments, rows_of
 from ..geometry.subspace import METHODS, Method, SecondMoment, check_rank, eigenbasis
+from .controls import populations
 from .frame import Frame
-from .gauge import Gauge, spread_interval, unit_rows
+from .gauge import Gauge, spread_interval
 from .grid import FULL
-from .populations import unit_of_sequence
+from .views import unit_of_sequence
 
 
 @dataclass(frozen=True)
@@ -116,8 +117,8 @@ def alignment(
     units = unit_of_sequence(int(codes.max()) + 1)[torch.from_numpy(codes)[order]]
     gradients = gradients[order.to(gradients.device)]
     loud = gradients.abs().amax(1) > 0
-    moments = {"true": Moments.of(gradients[loud]), "row_normalised": Moments.of(unit_rows(gradients[loud]))}
-    gauge = Gauge(frame, moments, Moments.of(beside), int(units[-1]) + 1, second=False)
+    moments = {name: Moments.of(one.rows(gradients[loud])) for name, one in populations(("true",)).items()}
+    gauge = Gauge(frame, moments, Moments.of(beside), int(units[-1]) + 1)
     gauge.add_activations(beside if h_test is None else beside[order], units if h_test is not None else None)
     gauge.add_gradients({"true": gradients}, units.to(gradients.device), loud)
     found: dict[tuple[str, str], tuple[float, float | None, float | None, float | None]] = {}
@@ -127,7 +128,7 @@ def alignment(
         found[(str(key.get("control", "")), statistic)] = (point, low, high, p)
 
     counts = resampling_counts(int(units[-1]) + 1, seed=seed).to(gradients.device)
-    gauge.write_cell(write, counts, FULL, method, k, is_primary=True)
+    gauge.write_cell(write, counts, FULL.controls(True), method, k)
     share, low, high, p = found[("", "energy_share")]
     controls = {
         control: point

@@ -42,6 +42,15 @@ class Frame:
             start = 0
         return cls(variances, torch.cat(parts, dim=1), blocks, moments.count, usable)
 
+    @property
+    def principal(self) -> Float[Tensor, "d d"]:
+        """All principal directions of the fit half."""
+        return self.directions[:, : self.directions.shape[0]]
+
+    @property
+    def proxies(self) -> list[str]:
+        return list(dict.fromkeys(proxy for proxy, _, _ in self.blocks if proxy != "oracle"))
+
     def basis(self, proxy: str, rank: int) -> Float[Tensor, "d k"]:
         return self.directions[:, self.blocks[(proxy, rank, "")]]
 

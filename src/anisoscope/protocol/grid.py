@@ -1,49 +1,33 @@
 """Which cells a look measures: one table, so that the cost of a look is decided in one place.
 
-The core grid writes about 300 rows a layer; the full one runs at the first and at the last look.
+The core grid writes about 300 rows a layer; the full one runs at the first look and at the last.
 """
 
 from dataclasses import dataclass
 
-# Controls that need gradients of their own, made from the true ones or from other labels, in the primary view.
-POPULATIONS = {
-    "sampled_labels": "sampled",
-    "permuted_labels": "permuted",
-    "row_normalised": "true",
-    "common_gradient": "true",
-}
+from .controls import DRAWN, FIXED, POPULATIONS
 
 
 @dataclass(frozen=True)
 class Grid:
-    """What is written for a proxy at a rank, by how the cell stands to the primary one."""
+    """What is written beside the primary cell. There, every control is."""
 
-    primary: tuple[str, ...]  # controls at the primary rank in the primary view
-    ranks: tuple[str, ...]  # controls at the other ranks in the primary view
-    view_ranks: tuple[str, ...]  # views beside the primary one that are measured at every rank
+    views: tuple[str, ...]  # beside the primary and the clean one, at the primary rank
+    rank_controls: tuple[str, ...] | None  # controls at the other ranks of the primary view; None: all of them
     curve_points: int  # ranks of the capture curve
 
     def controls(self, is_primary_rank: bool) -> tuple[str, ...]:
-        return self.primary if is_primary_rank else self.ranks
+        if is_primary_rank or self.rank_controls is None:
+            return (*FIXED, *DRAWN, *POPULATIONS)
+        return self.rank_controls
 
 
-_ALL = (
-    "random_normal",
-    "isotropic",
-    "next_directions",
-    "variance_matched",
-    "sampled_labels",
-    "permuted_labels",
-    "common_gradient",
-    "row_normalised",
-    "oracle",
-)
-CORE = Grid(_ALL, ("random_normal", "next_directions", "sampled_labels", "oracle"), ("clean",), 14)
-FULL = Grid(_ALL, _ALL, ("clean", "all", "bearing", "other"), 24)
+CORE = Grid(views=(), rank_controls=("next_directions", "oracle", "sampled_labels"), curve_points=14)
+FULL = Grid(views=("all", "bearing", "other"), rank_controls=None, curve_points=24)
 
 
 def curve_ranks(width: int, points: int) -> list[int]:
-    """Ranks at which the capture curve is drawn: every small one, then evenly in the logarithm, up to all directions.
+    """Ranks at which the capture curve is drawn: evenly in the logarithm, filled up from below, up to all directions.
 
     >>> curve_ranks(64, 8)
     [1, 2, 3, 6, 11, 19, 35, 64]

@@ -18,11 +18,12 @@ from ..errors import InputError
 from ..geometry.inference import NUM_REPLICATES, first_order, resampling_counts
 from ..geometry.moments import Moments
 from ..geometry.subspace import METHODS, Method
+from .controls import TRUE, populations
 from .frame import Frame
-from .gauge import Gauge, populations_of, spread_interval, unit_rows
-from .grid import CORE, FULL, POPULATIONS, Grid
-from .populations import Survey, cells_of, unit_of_sequence
+from .gauge import Gauge, spread_interval
+from .grid import CORE, FULL, Grid
 from .shape import Shape, shape_of
+from .views import Survey, cells_of, unit_of_sequence
 
 DEFAULT_RANKS = (8, 16, 32)
 PRIMARY_RANK = 16
@@ -127,25 +128,26 @@ class _Measurement:
             for chunk in self.look.scan("test", self.look.labels):
                 self._add(chunk, gauges, shapes)
         for (site, view), shape in shapes.items():
-            shape.write(self._writer(site, view, "", shape.moments.count), self._on(site, shape.moments.mean))
+            shape.write(self._writer(site, view, "", shape.moments.count), self._on(shape.moments.mean))
         for (site, view), gauge in gauges.items():
             write = self._writer(site, view, "hidden", gauge.num_rows)
-            rank = primary_rank(site.width)
-            gauge.write(write, self._on(site, gauge.true.matrix), self.grid, rank, self.protocol.proxies)
+            rank, ranks = primary_rank(site.width), gauge.frame.ranks
+            if view not in self.survey.views[:2]:
+                ranks = [one for one in ranks if one == rank]
+            gauge.write(write, self._on(gauge.true.matrix), self.grid, rank, ranks)
             self._write_gradient_rows(site, view, gauge, write)
 
-    def _on(self, _: Site, tensor: Tensor) -> Tensor:
+    def _on(self, tensor: Tensor) -> Tensor:
         return self.counts.to(tensor.device)
 
-    def _views(self, site: Site) -> list[str]:
-        """The views to measure here: those that the grid asks for and that have rows of their own."""
-        chosen = self.survey.views[:2] + [view for view in self.survey.views[2:] if view in self.grid.view_ranks]
-        return chosen
+    def _views(self) -> list[str]:
+        """The views to measure: the primary and the clean one, and those that the grid asks for."""
+        return self.survey.views[:2] + [view for view in self.survey.views[2:] if view in self.grid.views]
 
     def _moments(self, half: Half, labels: tuple[str, ...]) -> dict[tuple[Site, str, int], Moments]:
         """Moments of every site, population and cell of one half."""
         total: dict[tuple[Site, str, int], Moments] = {}
-        names = populations_of(labels) if labels else []
+        asked = populations(labels) if labels else {}
         for chunk in self.look.scan(half, labels):
             for site in self.sites:
                 cells, silent = self.survey.cell[site][chunk.rows], self.survey.silent[site][chunk.rows]
@@ -154,9 +156,7 @@ class _Measurement:
                     loud = (inside & ~silent).to(chunk.h[site].device)
                     inside = inside.to(chunk.h[site].device)
                     parts = {"h": chunk.h[site][inside]}
-                    for name in names:
-                        rows = chunk.g[POPULATIONS.get(name, "true")][site][loud]
-                        parts[name] = unit_rows(rows) if name == "row_normalised" else rows
+                    parts |= {name: one.rows(chunk.g[one.label][site][loud]) for name, one in asked.items()}
                     for name, rows in parts.items():
                         key = (site, name, cell)
                         moments = Moments.of(rows)
@@ -179,7 +179,7 @@ class _Measurement:
         frames = {}
         for site in self.sites:
             ranks = self._ranks(site)
-            for view in self._views(site):
+            for view in self._views():
                 moments = self._of_view(fitted, site, "h", view)
                 if moments is None or moments.count < 2:
                     continue
@@ -217,12 +217,11 @@ class _Measurement:
         gauges = {}
         for (site, view), frame in frames.items():
             activations = self._of_view(found, site, "h", view)
-            second = view != self.look.primary_view
-            names = ["true"] if second else populations_of(self.look.labels)
+            names = populations(self.look.labels) if view == self.look.primary_view else {"true": TRUE}
             moments = {name: self._of_view(found, site, name, view) for name in names}
             moments = {name: one for name, one in moments.items() if one is not None and one.second_moment.any()}
             if "true" in moments and activations is not None and float(activations.scatter.trace()) > 0:
-                gauges[(site, view)] = Gauge(frame, moments, activations, self.num_units, second)
+                gauges[(site, view)] = Gauge(frame, moments, activations, self.num_units)
         return gauges
 
     def _shapes(self, found: Mapping[tuple[Site, str, int], Moments]) -> dict[tuple[Site, str], Shape]:
@@ -318,7 +317,7 @@ class _Measurement:
         member = self.survey.member(site, view)[self.look.positions.half("test")]
         silent = self.survey.silent[site][self.look.positions.half("test")][member]
         write({}, "zero_gradient_rows", silent.double().mean())
-        sums, counts = gauge.sums["true"], self._on(site, gauge.true.matrix)
+        sums, counts = gauge.sums["true"], self._on(gauge.true.matrix)
         total, count, norm2 = sums.total.sum(0), sums.count.sum(), sums.norm2.sum()
         share = total.square().sum() / (count * norm2)
         # A squared mean is biased under resampling: first order, not percentiles.

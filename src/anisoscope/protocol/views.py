@@ -4,7 +4,6 @@ Rows fall into four disjoint cells, by whether their output bears the loss and w
 kept by cell; a view is a union of cells, so that one pass serves all views.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import torch
@@ -96,8 +95,3 @@ def unit_of_sequence(num_sequences: int) -> Tensor:
     """
     sequence = torch.arange(num_sequences)
     return sequence if num_sequences <= _MOST_UNITS else sequence * _MOST_UNITS // num_sequences
-
-
-def num_rows(cells: Tensor, view_cells: Iterable[int]) -> int:
-    """How many rows lie in these cells."""
-    return int(torch.isin(cells, torch.tensor(tuple(view_cells))).sum())

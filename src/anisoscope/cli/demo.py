@@ -1,0 +1,170 @@
+"""`anisoscope demo`: the main job, from a text to a page."""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from ..capture.windows import read_text
+from ..claims.words import summary
+from ..lab.corpus import embedded_corpus
+from ..lab.presets import PRESETS
+from ..lab.twins import Glance, Kind, Progress, train_twins
+from ..run import open_runs
+from ..store.writer import MANIFEST, refuse_unwritable
+from .printing import Json, judged, print_verdicts, stdout, verdict_rows
+
+
+def demo(
+    *,
+    preset: Literal["smoke", "quick"] = "quick",
+    out: Path | None = None,
+    text: Path | None = None,
+    seed: int = 0,
+    as_json: Json = False,
+) -> None:
+    """Train two small language models while watching them, and open a page that says what the evidence supports.
+
+    A decoder (it sees the past, and guesses the next token) and its twin, an encoder (it sees everything, and guesses
+    hidden tokens) learn from the English inside every Python. Nothing is downloaded.
+
+    Examples:
+
+        anisoscope demo
+
+        anisoscope demo --preset smoke --text my.txt --out runs/mine
+
+    Parameters
+    ----------
+    preset:
+        quick takes a few minutes on two cores; smoke less than one, and says less.
+    out:
+        Folder for both runs and the page; the first free of runs/demo, runs/demo-2, ...
+    text:
+        A UTF-8 text to learn from instead.
+    seed:
+        Of initial weights, data order and windows.
+    """
+    chosen = PRESETS[preset]
+    out = _free_folder(Path("runs/demo")) if out is None else out
+    for kind in ("decoder", "encoder"):
+        refuse_unwritable(out / kind)
+    page = out / "report.html"
+    source, words = ("the embedded corpus", embedded_corpus()) if text is None else _text(text)
+    watch = _Watch(chosen.num_steps, quiet=as_json or not sys.stderr.isatty() or bool(os.environ.get("CI")))
+    try:
+        with watch:
+            paths = train_twins(words, source, chosen, out, seed, watch.progress)
+    except KeyboardInterrupt:
+        raise SystemExit(_interrupted(out)) from None
+    runs = open_runs(paths)
+    verdicts = judged(runs, page)
+    if as_json:
+        print(json.dumps(verdict_rows(verdicts), indent=1))  # noqa: T201
+        return
+    console = stdout()
+    print_verdicts(console, verdicts)
+    console.print(f"\nThe page: {page.resolve().as_uri()}")
+    console.print("Worth typing next:")
+    console.print("  anisoscope explain tangent-energy")
+    console.print(f"  anisoscope report {out}")
+    sql = "select layer, value from metrics where statistic='anisotropy'"
+    console.print(f'  python -c "import anisoscope as an; print(an.open_run(\'{paths[0]}\').sql(\\"{sql}\\"))"')
+    console.print()
+    for line in summary(verdicts, {run.name: run.manifest.get("objective") for run in runs}):
+        console.print(line)
+
+
+def _text(path: Path) -> tuple[str, str]:
+    words, source = read_text(path)
+    return source, words
+
+
+def _free_folder(path: Path) -> Path:
+    taken, number = path, 2
+    while taken.exists():
+        taken, number = path.with_name(f"{path.name}-{number}"), number + 1
+    return taken
+
+
+def _interrupted(out: Path) -> int:
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    runs = [path for path in (out / "decoder", out / "encoder") if (path / MANIFEST).exists()]
+    if runs:
+        console.print(f"Stopped. What was measured is kept: anisoscope report {' '.join(map(str, runs))}")
+        console.print("To start again: anisoscope demo")
+    else:
+        console.print("Stopped before anything was measured.")
+    return 130
+
+
+class _Watch:
+    """The compact live table on standard error: one line a look, and how much time remains."""
+
+    def __init__(self, num_steps: int, quiet: bool) -> None:
+        self._num_steps, self._quiet = num_steps, quiet
+        self._glances: dict[Kind, list[Glance]] = {"decoder": [], "encoder": []}
+        self._stage = "reading the text"
+        self._done = 0
+        self._began_s = 0.0
+        self._live: Live | None = None
+        self.progress = Progress(self._on_stage, self._on_step, self._on_look)
+
+    def __enter__(self) -> "_Watch":
+        if not self._quiet:
+            console = Console(stderr=True)
+            self._live = Live(self._picture(), console=console, refresh_per_second=4)
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.update(self._picture())
+            self._live.stop()
+
+    def _on_stage(self, stage: str) -> None:
+        self._stage = {"tokenizer": "learning a tokenizer"}.get(stage, f"training the {stage}")
+        self._show()
+
+    def _on_step(self, kind: Kind, step: int, loss: float) -> None:
+        self._began_s = self._began_s or time.monotonic()
+        self._done += 1
+        self._show()
+
+    def _on_look(self, kind: Kind, glance: Glance) -> None:
+        self._glances[kind].append(glance)
+        self._show()
+
+    def _show(self) -> None:
+        if self._live is not None:
+            self._live.update(self._picture())
+
+    def _picture(self) -> Group:
+        parts: list[Any] = []
+        for kind, glances in self._glances.items():
+            if glances:
+                parts.append(_glance_table(kind, glances))
+        total, state = 2 * self._num_steps, self._stage
+        if self._done and self._done < total:
+            left_s = (time.monotonic() - self._began_s) / self._done * (total - self._done)
+            state += f", step {self._done % self._num_steps} of {self._num_steps}; about {left_s:.0f} s remain"
+        return Group(*parts, Text(state, style="dim"))
+
+
+def _glance_table(kind: Kind, glances: Sequence[Glance]) -> Table:
+    table = Table(title=kind, title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0))
+    for name in ("step", "loss", "tangent share", "random others", "sampled labels", "chance", "anisotropy"):
+        table.add_column(name, justify="right")
+    for glance in glances:
+        values = (glance.share, glance.random, glance.sampled, glance.chance, glance.anisotropy)
+        loss = "" if glance.loss is None else f"{glance.loss:.2f}"
+        table.add_row(str(glance.step), loss, *("" if value is None else f"{value:.3f}" for value in values))
+    return table

@@ -1,0 +1,71 @@
+"""What several commands print: verdict lines, as a table or as JSON; and how they find runs and write the page."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import cyclopts
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ..claims import CLAIMS, Verdict
+from ..errors import StoreError
+from ..report import write_page
+from ..run import Runs
+from ..store import Reader
+
+Json = Annotated[bool, cyclopts.Parameter(name="--json", negative="", help="Print the table as JSON and nothing else.")]
+
+
+def stdout() -> Console:
+    return Console(soft_wrap=True, highlight=False)
+
+
+def judged(runs: Runs, page: Path) -> list[Verdict]:
+    verdicts = runs.claims()
+    try:
+        page.parent.mkdir(parents=True, exist_ok=True)
+        write_page([Reader(run.path) for run in runs], verdicts, page)
+    except OSError as error:
+        if isinstance(error, StoreError):
+            raise
+        raise StoreError(f"cannot write the page {page}: {error.strerror or error}; name another with --out") from error
+    return verdicts
+
+
+def print_verdicts(console: Console, verdicts: Sequence[Verdict]) -> None:
+    table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
+    for name in ("claim", "run", "verdict", "effect [95% interval]", "strongest rival"):
+        table.add_column(name, overflow="fold")
+    styles = {"supported": "green", "reversed": "magenta", "not supported": "yellow"}
+    for claim in CLAIMS:
+        for verdict in verdicts:
+            if verdict.claim == claim:
+                rival = verdict.strongest_rival
+                outcome = Text(verdict.outcome, style=styles.get(verdict.outcome, "cyan"))
+                names = " + ".join(verdict.runs)
+                table.add_row(claim, names, outcome, verdict.number, str(rival) if rival else "")
+    console.print(table)
+
+
+def verdict_rows(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
+    return [
+        {
+            "claim": verdict.claim,
+            "source": verdict.source,
+            "runs": list(verdict.runs),
+            "outcome": verdict.outcome,
+            "value": verdict.effect,
+            "low": verdict.low,
+            "high": verdict.high,
+            "interval": "" if verdict.effect is None else "sequences",
+            "unit": verdict.unit,
+            "null": verdict.null,
+            "sentence": verdict.sentence,
+            "explanations": {one.name: one.share for one in verdict.explanations},
+            "robustness": None if verdict.robustness is None else str(verdict.robustness),
+            "would_change": verdict.would_change,
+        }
+        for verdict in verdicts
+    ]

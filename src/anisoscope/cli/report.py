@@ -1,0 +1,46 @@
+"""`anisoscope report`: verdicts and the page of runs on disk."""
+
+import json
+from pathlib import Path
+
+from ..run import open_runs
+from ..store.writer import MANIFEST
+from .printing import Json, judged, print_verdicts, stdout, verdict_rows
+
+
+def report(runs: list[Path], /, *, out: Path | None = None, as_json: Json = False) -> None:
+    """Judge one run or several together, and write the page.
+
+    Verdicts are recomputed from the rows of the runs, also of a run that is still being written.
+
+    Examples:
+
+        anisoscope report runs/demo
+
+        anisoscope report runs/demo/decoder --out decoder.html
+
+    Parameters
+    ----------
+    runs:
+        Run folders, or a folder that holds some.
+    out:
+        The page; report.html beside the first run.
+    """
+    paths = [found for path in runs for found in _runs_in(path)]
+    opened = open_runs(paths)
+    page = out or (paths[0] if len(paths) == 1 else paths[0].parent) / "report.html"
+    verdicts = judged(opened, page)
+    if as_json:
+        print(json.dumps(verdict_rows(verdicts), indent=1))  # noqa: T201
+        return
+    console = stdout()
+    print_verdicts(console, verdicts)
+    console.print(f"\nThe page: {page.resolve().as_uri()}")
+
+
+def _runs_in(path: Path) -> list[Path]:
+    if path.is_dir() and not (path / MANIFEST).exists():
+        inside = sorted(manifest.parent for manifest in path.glob(f"*/{MANIFEST}"))
+        if inside:
+            return inside
+    return [path]
