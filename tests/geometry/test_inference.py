@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 import torch
-from anisoscope.geometry.inference import draw_p, first_order, interval, resampling_counts
 from scipy import stats
+
+from anisoscope.geometry.inference import draw_p, first_order, interval, resampling_counts
 
 
 def test_counts_are_a_bootstrap_of_units() -> None:

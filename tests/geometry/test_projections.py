@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+
 from anisoscope.geometry.inference import resampling_counts
 from anisoscope.geometry.moments import Moments
 from anisoscope.geometry.projections import Projections, sum_by_unit
@@ -68,7 +69,7 @@ def slopes(g: np.ndarray, share: object, step: float = 1e-6) -> np.ndarray:
     """Derivative of a share by the weight of each sequence, by central differences."""
     found = []
     for unit in range(UNITS):
-        up, down = (share(g, 1 + sign * step * (UNIT == unit)) for sign in (1, -1))
+        up, down = (share(g, 1 + sign * step * (unit == UNIT)) for sign in (1, -1))
         found.append((up - down) / (2 * step))
     return np.array(found)
 

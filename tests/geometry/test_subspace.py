@@ -4,6 +4,9 @@ import hypothesis
 import numpy as np
 import pytest
 import torch
+from hypothesis import strategies as st
+from scipy import stats
+
 from anisoscope.errors import InputError
 from anisoscope.geometry.moments import Moments
 from anisoscope.geometry.subspace import (
@@ -17,9 +20,7 @@ from anisoscope.geometry.subspace import (
     principal_directions,
     tangent_basis,
 )
-from hypothesis import strategies as st
 from reference import shares
-from scipy import stats
 
 
 def rows(seed: int, n: int = 200, width: int = 10) -> np.ndarray:

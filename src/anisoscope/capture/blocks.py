@@ -32,19 +32,22 @@ def find_blocks(model: nn.Module, layers: Sequence[str] | None = None) -> list[t
             f"{_listing(modules)}: name the blocks with layers=[...], first to last"
         )
     stacks.sort(key=lambda stack: -stack[0])
-    if len(stacks) > 1 and stacks[1][0] > 0.5 * stacks[0][0] and not stacks[1][1].startswith(stacks[0][1] + "."):
+    size, name, stack = stacks[0]
+    rivals = [other for much, other, _ in stacks[1:] if much > 0.5 * size and not other.startswith(f"{name}.")]
+    if rivals:
         raise ModelError(
-            f"{type(model).__name__} has two stacks of blocks, {stacks[0][1]!r} and {stacks[1][1]!r}: "
-            f"choose one with layers={stacks[0][1]!r}"
+            f"{type(model).__name__} has two stacks of blocks, {name!r} and {rivals[0]!r}: "
+            f"choose one with layers={name!r}"
         )
-    _, name, stack = stacks[0]
     return [(f"{name}.{index}", block) for index, block in enumerate(stack)]
 
 
 def _named(modules: dict[str, nn.Module], layers: list[str]) -> list[tuple[str, nn.Module]]:
+    if not layers:
+        raise ModelError(f"layers is empty; the model has {_listing(modules)}: name the blocks, first to last")
     missing = [layer for layer in layers if layer not in modules]
-    if missing or not layers:
-        raise ModelError(f"the model has no module {missing or layers}; it has {_listing(modules)}")
+    if missing:
+        raise ModelError(f"the model has no module {', '.join(map(repr, missing))}; it has {_listing(modules)}")
     if len(layers) == 1 and isinstance(modules[layers[0]], nn.ModuleList):
         members = modules[layers[0]].named_children()
         return [(f"{layers[0]}.{name}", member) for name, member in members]

@@ -4,7 +4,7 @@ Everything behind it (rows, store, claims, page) is the same whether a Look come
 arrays or from a test. A Look is scanned, never asked for all its rows, so that arrays and large models fit alike.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,7 +64,7 @@ class Look:
         model: nn.Module,
         windows: Windows,
         *,
-        layers: list[str] | None = None,
+        layers: Sequence[str] | None = None,
         batch_size: int = 16,
         step: int | None = None,
     ) -> "Look":
@@ -123,9 +123,12 @@ class Look:
         first = next(iter(hidden.values()))
         num_rows = first.shape[0]
         given = {"true": g, **(gradients or {})}
-        unknown = [label for label in given if label not in LABELS]
+        unknown = [label for label in gradients or {} if label not in LABELS[1:]]
         if unknown:
-            raise InputError(f"gradients names {unknown}; wanted some of {', '.join(LABELS[1:])}")
+            raise InputError(
+                f"gradients names {', '.join(map(repr, unknown))}; wanted some of {', '.join(LABELS[1:])}: those of "
+                "the true labels are g"
+            )
         labelled = {
             label: _by_layer(given[label], "g" if label == "true" else f"gradients[{label!r}]")
             for label in LABELS
@@ -219,7 +222,10 @@ def sequence_codes(sequences: object | None, num_rows: int, name: str = "sequenc
 def _column(values: object | None, name: str, order: Tensor, boolean: bool = False) -> Tensor | None:
     if values is None:
         return None
-    column = torch.as_tensor(values).cpu()
+    try:
+        column = torch.as_tensor(values).cpu()
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(f"{name} is no column of numbers ({error}); wanted one entry per row of h") from None
     if column.shape != order.shape:
         raise InputError(f"{name} has shape {tuple(column.shape)}; wanted ({order.shape[0]},), one entry per row of h")
     return (column.bool() if boolean else column.long())[order]

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
-from ..errors import ModelError
+from ..errors import AnisoscopeError, InputError, ModelError
 from .blocks import find_blocks
 from .positions import HALVES, IGNORED, LABELS, Chunk, Half, Positions, Site
 from .windows import Windows
@@ -27,6 +27,8 @@ class Passes:
     def __init__(
         self, model: nn.Module, windows: Windows, *, layers: Sequence[str] | None = None, batch_size: int = 16
     ) -> None:
+        if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
+            raise InputError(f"batch_size = {batch_size!r}; wanted a whole number of sequences, at least 1")
         self.model = model
         self.windows = windows
         self.batch_size = batch_size
@@ -63,11 +65,32 @@ class Passes:
         }
 
     def _probe(self) -> tuple[Site, ...]:
-        """One pass over the first windows of both halves: what is recorded, how wide, and what the objective gives."""
+        """A pass over the first test window: what is recorded, how wide, what the objective gives, where gradients end.
+
+        What cannot be watched is refused here, before anything is trained.
+        """
+        ids = self.windows.inputs("test")[:1]
         with _undisturbed(self.model):
-            records, outcome = self._forward(self.windows.inputs("test")[:1], gradients=False)
+            try:
+                records, (logits, targets, loss) = self._forward(ids, gradients=True)
+            except AnisoscopeError:
+                raise
+            except Exception as error:
+                raise ModelError(
+                    f"{type(self.model).__name__} fails on a window of {ids.shape[1]} tokens, {type(error).__name__}: "
+                    f"{error}; are there more tokens than it has positions, or tokens of another tokenizer?"
+                ) from error
+            if logits is not None:
+                loss = logits.float().sum()
+                top = max(int(self.windows.ids(half).max()) for half in HALVES)
+                if targets is None and top >= logits.shape[-1]:
+                    raise ModelError(
+                        f"the windows hold the token {top}, {type(self.model).__name__} knows {logits.shape[-1]} "
+                        "tokens: cut them with the model's own tokenizer"
+                    )
+            self._gradients([edge for _, edge in records.values()], loss, list(records))
             if callable(self.windows.objective):
-                self._ask_objective(outcome)
+                self._ask_objective(targets)
         sites = []
         for depth, (name, (tensor, _)) in enumerate(records.items()):
             if tensor.ndim != 3 or tensor.shape[:2] != (1, self.windows.length):
@@ -78,9 +101,9 @@ class Passes:
             sites.append(Site(name, depth, "block" if depth else "embedding", tensor.shape[2]))
         return tuple(sites)
 
-    def _ask_objective(self, outcome: tuple[Tensor | None, Tensor | None, Tensor | None]) -> None:
-        """A user's objective says only by running which positions bear the loss."""
-        if outcome[0] is None:
+    def _ask_objective(self, first: Tensor | None) -> None:
+        """A user's objective says only by running which positions bear the loss; `first`: its targets of one window."""
+        if first is None:
             self._labels = ("true",)
             return
         for half in HALVES:
@@ -90,6 +113,15 @@ class Passes:
                     _, targets, _ = self._outcome(ids.to(self.device))
                 pieces.append(targets.cpu())  # type: ignore[union-attr]
             self._targets[half] = torch.cat(pieces)
+        self._refuse_other_targets("test", 0, first)
+
+    def _refuse_other_targets(self, half: Half, start: int, targets: Tensor) -> None:
+        """Rows are counted, and labels shuffled, by the targets that the objective gave at first."""
+        if not torch.equal(targets.cpu(), self._targets[half][start : start + targets.shape[0]]):  # type: ignore[index]
+            raise ModelError(
+                "the objective gave other targets for the same windows than before; wanted the same at every call: "
+                "draw masks once, outside of it"
+            )
 
     def _outcome(self, ids: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
         """(logits, targets, summed loss) as far as the objective gives them."""
@@ -99,11 +131,13 @@ class Passes:
         answer = objective(self.model, ids)
         if isinstance(answer, Tensor) and answer.ndim == 0:
             return None, None, answer
-        if isinstance(answer, tuple) and len(answer) == 2 and answer[1].shape == answer[0].shape[:-1]:
-            return answer[0], answer[1], None
+        logits, targets = answer if isinstance(answer, tuple) and len(answer) == 2 else (None, None)
+        shapes = [tuple(part.shape) for part in (logits, targets) if isinstance(part, Tensor)]
+        if len(shapes) == 2 and len(shapes[0]) == 3 and shapes[0][:2] == shapes[1] == tuple(ids.shape):
+            return logits, targets, None
         raise ModelError(
-            "the objective returned neither (logits, targets), targets shaped as the logits without their last axis, "
-            f"nor the summed loss, but a {type(answer).__name__}"
+            f"the objective returned {_told(answer)}; wanted (logits, targets) of shapes {(*ids.shape, 'V')} and "
+            f"{tuple(ids.shape)}, targets of {IGNORED} where no loss is taken, or the summed loss alone"
         )
 
     def _forward(
@@ -115,15 +149,18 @@ class Passes:
 
         def keep(name: str, tensor: object) -> None:
             if not isinstance(tensor, Tensor) or not tensor.is_floating_point():
-                raise ModelError(f"{name} gives a {type(tensor).__name__}, wanted a tensor: name other layers")
+                where = f"the first layer, {self._blocks[0][0]}, is given" if name == "embedding" else f"{name} gives"
+                raise ModelError(
+                    f"{where} {_told(tensor)}; wanted a floating-point tensor (batch, length, width): name other "
+                    "layers with layers=[...]"
+                )
             edge = None
             if gradients:
-                if not tensor.requires_grad:  # below the first trained parameter: a leaf of this pass alone
-                    tensor.requires_grad_(True)
+                if not tensor.requires_grad:
+                    _take_root(tensor)
                 # The edge is of the tensor as it is now: a consumer that works in place does not move it.
                 edge = get_gradient_edge(tensor)
-            dtype = tensor.dtype if tensor.dtype == torch.float64 else torch.float32
-            records[name].append((tensor.detach().to(dtype, copy=True), edge))
+            records[name].append((_full(tensor.detach()).clone(), edge))
 
         def before_first(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             keep("embedding", args[0] if args else kwargs.get("hidden_states", next(iter(kwargs.values()), None)))
@@ -195,25 +232,36 @@ class Passes:
                 if logits is not None:
                     wanted = self._wanted(label, half, start, logits, targets)
                     each = nn.functional.cross_entropy(
-                        logits.flatten(0, -2).float(), wanted.flatten(), ignore_index=IGNORED, reduction="none"
+                        _full(logits).flatten(0, -2), wanted.flatten(), ignore_index=IGNORED, reduction="none"
                     )
                     loss = each.sum()
                     row_loss = each.detach() if label == "true" else row_loss
                 edges = [records[site.layer][1] for site in self.sites]
-                found = torch.autograd.grad(loss, edges, retain_graph=label != labels[-1], allow_unused=True)  # type: ignore[arg-type]
-                absent = [site.layer for site, one in zip(self.sites, found, strict=True) if one is None]
-                if absent:
-                    raise ModelError(f"no gradient arrived at {absent}: the loss does not depend on their output")
-                g[label] = {
-                    site: one.detach().to(h[site].dtype).flatten(0, 1)
-                    for site, one in zip(self.sites, found, strict=True)
-                }
+                found = self._gradients(edges, loss, [site.layer for site in self.sites], label != labels[-1])
+                g[label] = {site: _full(one).flatten(0, 1) for site, one in zip(self.sites, found, strict=True)}
         return Chunk(rows, h, g, row_loss)
+
+    def _gradients(
+        self, edges: Sequence[GradientEdge | None], loss: Tensor | None, layers: list[str], again: bool = False
+    ) -> list[Tensor]:
+        """The gradients of the loss at the recorded tensors; `.grad` of nothing is touched."""
+        if loss is None or not loss.requires_grad:
+            raise ModelError("the loss depends on no layer: is it detached, or computed under torch.no_grad()?")
+        found = torch.autograd.grad(loss, edges, retain_graph=again, allow_unused=True)  # type: ignore[arg-type]
+        absent = [layer for layer, one in zip(layers, found, strict=True) if one is None]
+        if absent:
+            raise ModelError(
+                f"no gradient arrived at {', '.join(absent)}: the loss does not depend on their output; name other "
+                "layers with layers=[...]"
+            )
+        return list(found)
 
     def _wanted(self, label: str, half: Half, start: int, logits: Tensor, targets: Tensor | None) -> Tensor:
         """The labels of one micro-batch: the true ones, draws from the model's own output, or shuffled true ones."""
         if targets is None:
             targets = self._targets[half][start : start + self.batch_size]  # type: ignore[index]
+        elif label == "true":
+            self._refuse_other_targets(half, start, targets)
         targets = targets.to(logits.device)  # type: ignore[union-attr]
         if label == "true":
             return targets
@@ -222,9 +270,35 @@ class Passes:
         # By inversion with the same uniforms at every look, so that looks differ by the model alone.
         generator = torch.Generator().manual_seed(self.windows.seed * 1_000_003 + start)
         uniform = torch.rand(targets.shape, generator=generator).to(logits.device)
-        cumulative = logits.detach().float().softmax(-1).cumsum(-1)
+        cumulative = _full(logits.detach()).softmax(-1).cumsum(-1)
         drawn = torch.searchsorted(cumulative, (uniform[..., None] * cumulative[..., -1:])).squeeze(-1)
         return drawn.clamp(max=logits.shape[-1] - 1).where(targets != IGNORED, targets)
+
+
+def _take_root(tensor: Tensor) -> None:
+    """Makes a tensor below the first trained parameter the root of this pass's graph, the same object, the same bits.
+
+    It becomes no leaf, because consumers may not work on leaves in place; a view (of a parameter, say) has to.
+    """
+    with torch.enable_grad():
+        if tensor._is_view():
+            tensor.requires_grad_(True)
+        else:
+            tensor.copy_(tensor.clone().requires_grad_(True))
+
+
+def _full(tensor: Tensor) -> Tensor:
+    """In float32 at least."""
+    return tensor if tensor.dtype == torch.float64 else tensor.float()
+
+
+def _told(value: object) -> str:
+    """What a value is, in an error message."""
+    if isinstance(value, Tensor):
+        return f"a tensor of shape {tuple(value.shape)} and type {value.dtype}"
+    if isinstance(value, tuple | list):
+        return f"a {type(value).__name__} of ({', '.join(map(_told, value))})"
+    return f"a {type(value).__name__}"
 
 
 def _logits(output: Any, ids: Tensor) -> Tensor:
@@ -235,9 +309,8 @@ def _logits(output: Any, ids: Tensor) -> Tensor:
     if isinstance(found, dict):
         found = found.get("logits")
     if not isinstance(found, Tensor) or found.ndim != 3 or found.shape[:2] != ids.shape:
-        shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
         raise ModelError(
-            f"the model returned {shape}; wanted logits of shape (batch, length, vocabulary) = "
+            f"the model returned {_told(found)}; wanted logits of shape (batch, length, vocabulary) = "
             f"({ids.shape[0]}, {ids.shape[1]}, V): give objective=f(model, ids) -> (logits, targets)"
         )
     return found
@@ -250,17 +323,27 @@ def _num_bytes(chunk: Chunk) -> int:
 
 @contextlib.contextmanager
 def _undisturbed(model: nn.Module) -> Iterator[None]:
-    """Eval mode inside; afterwards every train/eval flag and every random stream is what it was."""
+    """Eval mode inside; afterwards every train/eval flag, buffer and random stream is what it was."""
     modes = [(module, module.training) for module in model.modules()]
+    registered = [(module, dict(module._buffers)) for module in model.modules() if module._buffers]
+    values = [(buffer, buffer._version, buffer.clone()) for buffer in model.buffers()]
     # The global streams, numpy's legacy one too: they are the user's, not ours.
     python, numpy_state, cpu = random.getstate(), np.random.get_state(), torch.get_rng_state()  # noqa: NPY002
     cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
     try:
-        model.eval()
+        # Not model.eval(): a train() of the user's own may do more than set flags (LoRA merges its weights in it).
+        for module, _ in modes:
+            module.training = False
         yield
     finally:
         for module, training in modes:
             module.training = training
+        for module, buffers in registered:
+            module._buffers.update(buffers)
+        with torch.no_grad():
+            for buffer, version, value in values:
+                if buffer._version != version:
+                    buffer.copy_(value)
         random.setstate(python)
         np.random.set_state(numpy_state)  # noqa: NPY002
         torch.set_rng_state(cpu)

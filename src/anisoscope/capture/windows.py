@@ -59,11 +59,7 @@ class Windows:
         `objective` is "causal" (next token), "masked" (needs `mask_id`), or `f(model, ids) -> (logits, targets)` with
         -100 where no loss is taken; `f` may return the summed loss alone: sampled and permuted labels are then missing.
         """
-        table = torch.as_tensor(ids).cpu()
-        if table.ndim != 2 or table.is_floating_point() or table.dtype == torch.bool:
-            raise InputError(
-                f"ids has shape {tuple(table.shape)} and type {table.dtype}; wanted whole numbers (sequences, length)"
-            )
+        table = _table_of(ids)
         if table.shape[0] < 4 or table.shape[1] < 2:
             raise InputError(
                 f"ids has shape {tuple(table.shape)}; wanted at least 4 sequences of at least 2 tokens, half of them "
@@ -73,7 +69,6 @@ class Windows:
             raise InputError(f"ids holds the negative id {int(table.min())}; leave padding out, windows are full")
         if isinstance(objective, str) and objective not in ("causal", "masked"):
             raise InputError(f"unknown objective {objective!r}; wanted 'causal', 'masked' or a function(model, ids)")
-        table = table.long()
         num_fit = table.shape[0] // 2
         mask = None
         if objective == "masked":
@@ -111,19 +106,25 @@ class Windows:
         `tokenizer` is one of `tokenizers` or `transformers`, or a function from text to ids. Its own rule for begin
         and end tokens is followed in every window. At most the first 32 million characters are read.
         """
+        if num_sequences < 4:
+            raise InputError(f"num_sequences = {num_sequences}; wanted at least 4, two to fit on and two to test on")
         text, source = read_text(text_or_path)
-        encode, special = _encoder(tokenizer)
-        room = length - len(special[0]) - len(special[1])
+        encode, special = _encoder(tokenizer, text[:64])
+        num_special = len(special[0]) + len(special[1])
+        room = length - num_special
         if room < 1:
-            raise InputError(f"length = {length} leaves no room beside {len(special[0] + special[1])} special tokens")
+            raise InputError(
+                f"length = {length} leaves no room beside the tokenizer's {num_special} special tokens; wanted at "
+                f"least {num_special + 1}"
+            )
         ids = [token for piece in _pieces(text) for token in encode(piece)]
-        needed = max(4, num_sequences) * room
+        needed = num_sequences * room
         if len(ids) < needed:
             raise TextError(
-                f"{source} gives {len(ids)} tokens; wanted at least {needed} ({max(4, num_sequences)} windows of "
+                f"{source} gives {len(ids)} tokens; wanted at least {needed} ({num_sequences} windows of "
                 f"{room}): give a longer text, or lower num_sequences or length"
             )
-        starts = np.linspace(0, len(ids) - room, max(4, num_sequences)).astype(int)
+        starts = np.linspace(0, len(ids) - room, num_sequences).astype(int)
         table = torch.tensor([[*special[0], *ids[start : start + room], *special[1]] for start in starts])
         return cls.from_ids(
             torch.cat([table[0::2], table[1::2]]) if len(table) % 2 == 0 else torch.cat([table[1::2], table[0::2]]),
@@ -213,6 +214,20 @@ class Windows:
         }
 
 
+def _table_of(ids: object) -> Int[Tensor, "..."]:
+    """Token ids as int64 of two axes; read-only, small unsigned and oddly strided arrays are copied."""
+    try:
+        table = torch.as_tensor(ids if isinstance(ids, Tensor) else np.array(ids)).cpu()
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(f"ids is no table of token ids ({error}); wanted whole numbers (sequences, length)") from None
+    if table.ndim != 2 or table.is_floating_point() or table.dtype == torch.bool:
+        raise InputError(
+            f"ids has shape {tuple(table.shape)} and type {table.dtype}; wanted whole numbers (sequences, length): "
+            "cut one long row with reshape(-1, length)"
+        )
+    return table.long()
+
+
 def _fixed_mask(
     ids: Tensor, fraction: float, special: tuple[tuple[int, ...], tuple[int, ...]], seed: int
 ) -> Bool[Tensor, "sequences length"]:
@@ -223,32 +238,48 @@ def _fixed_mask(
     score[:, : len(special[0])] = 2
     score[:, ids.shape[1] - len(special[1]) :] = 2
     room = ids.shape[1] - len(special[0]) - len(special[1])
+    if room < 1:
+        raise InputError(
+            f"windows of {ids.shape[1]} tokens hold {ids.shape[1] - room} special ones: none is left to mask; wanted "
+            "longer windows"
+        )
     num_masked = max(1, round(fraction * room))
     threshold = score.sort(1).values[:, num_masked - 1 : num_masked]
     return score <= threshold
 
 
 def read_text(text_or_path: str | os.PathLike[str]) -> tuple[str, str]:
-    """The text, and what to call it; a path, or a short line that names an existing file, is read as UTF-8."""
-    looks_like_path = not isinstance(text_or_path, str) or (len(text_or_path) < 1024 and "\n" not in text_or_path)
-    if looks_like_path and (
-        not isinstance(text_or_path, str) or Path(text_or_path).suffix or Path(text_or_path).exists()
-    ):
-        path = Path(text_or_path)
-        if path.is_file():
-            try:
-                with path.open(encoding="utf-8") as file:
-                    return file.read(_MOST_CHARS), str(path)
-            except UnicodeDecodeError as error:
-                raise TextError(
-                    f"{path} is not UTF-8 (byte {error.object[error.start]:#04x} at {error.start}): convert it, "
-                    f"for example with iconv -f latin1 -t utf-8"
-                ) from None
-        if path.is_dir():
-            raise TextError(f"{path} is a folder; wanted a text file")
-        if not isinstance(text_or_path, str) or " " not in text_or_path:
-            raise TextError(f"there is no file {path}: give the path of a UTF-8 text, or the text itself")
-    return str(text_or_path)[:_MOST_CHARS], "the text"
+    """The text, and what to call it; a path, or a short line that names a file, is read as UTF-8."""
+    if isinstance(text_or_path, str):
+        short = 0 < len(text_or_path) < 1024 and "\n" not in text_or_path
+        like_path = short and " " not in text_or_path and ("/" in text_or_path or bool(Path(text_or_path).suffix))
+        # os.path, not pathlib: to a line that is too long for a file name it says no, and does not raise.
+        if not like_path and not (short and os.path.exists(text_or_path)):
+            return text_or_path[:_MOST_CHARS], "the text"
+    path = Path(text_or_path)
+    try:
+        with path.open(encoding="utf-8-sig") as file:
+            return file.read(_MOST_CHARS), str(path)
+    except UnicodeDecodeError:
+        byte, offset = _first_bad_byte(path)
+        raise TextError(
+            f"{path} is not UTF-8 (byte {byte:#04x} at {offset}): convert it, for example with iconv -f latin1 -t utf-8"
+        ) from None
+    except FileNotFoundError:
+        raise TextError(f"there is no file {path}: give the path of a UTF-8 text, or the text itself") from None
+    except IsADirectoryError:
+        raise TextError(f"{path} is a folder; wanted a text file: name one file") from None
+    except OSError as error:
+        raise TextError(f"cannot read {path} ({error.strerror}); wanted a text file that you may read") from None
+
+
+def _first_bad_byte(path: Path) -> tuple[int, int]:
+    """Which byte is no UTF-8, and where in the file; a text stream knows it inside its own buffer only."""
+    try:
+        path.read_bytes().decode()
+    except UnicodeDecodeError as error:
+        return error.object[error.start], error.start
+    return 0, 0
 
 
 def _pieces(text: str) -> Iterator[str]:
@@ -263,9 +294,13 @@ def _pieces(text: str) -> Iterator[str]:
         start = end
 
 
-def _encoder(tokenizer: Any) -> tuple[Callable[[str], list[int]], tuple[tuple[int, ...], tuple[int, ...]]]:
+def _encoder(tokenizer: Any, sample: str) -> tuple[Callable[[str], list[int]], tuple[tuple[int, ...], tuple[int, ...]]]:
     """How to encode plain text, and what the tokenizer itself puts before and after a text."""
     if hasattr(tokenizer, "encode") and hasattr(tokenizer, "get_vocab_size"):  # tokenizers.Tokenizer
+        if tokenizer.truncation or tokenizer.padding:  # as many files carry them: they would cut or fill every piece
+            tokenizer = type(tokenizer).from_str(tokenizer.to_str())
+            tokenizer.no_truncation()
+            tokenizer.no_padding()
 
         def encode(text: str, special: bool = False) -> list[int]:
             return tokenizer.encode(text, add_special_tokens=special).ids
@@ -285,7 +320,8 @@ def _encoder(tokenizer: Any) -> tuple[Callable[[str], list[int]], tuple[tuple[in
             f"cannot encode with a {type(tokenizer).__name__}; wanted a tokenizer of tokenizers or transformers, or a "
             "function from text to ids"
         )
-    bare, dressed = encode("a"), encode("a", True)
+    probe = "a" if encode("a") else sample  # a small vocabulary may lack the letter
+    bare, dressed = encode(probe), encode(probe, True)
     before = next((i for i in range(len(dressed) - len(bare) + 1) if dressed[i : i + len(bare)] == bare), 0)
     special = (tuple(dressed[:before]), tuple(dressed[before + len(bare) :]))
     return encode, special

@@ -13,7 +13,7 @@ from torch import nn
 from ..capture.look import Look
 from ..capture.passes import Passes
 from ..capture.windows import Windows
-from ..errors import AnisoscopeError, InputError, ModelError
+from ..errors import InputError, ModelError
 from ..geometry.subspace import METHODS, Method
 from ..protocol.measure import manifest_of
 from ..protocol.observe import DEFAULT_RANKS, Protocol
@@ -75,12 +75,14 @@ class Scope:
         ..., 1024, then every 1,000. `num_steps` is the planned number of optimiser steps; the last one is always looked
         at. `on_look` receives the rows of each look as a table.
         """
-        if every is not None and (isinstance(every, bool) or not isinstance(every, int) or every < 1):
+        if not _counts(every):
             raise InputError(f"every = {every!r}; wanted a whole number of steps, at least 1")
         if every is not None and schedule is not None:
             raise InputError("every and schedule both say when to look; give one of them")
-        if num_steps is not None and num_steps < 1:
-            raise InputError(f"num_steps = {num_steps}; wanted the planned number of optimiser steps, at least 1")
+        if schedule is not None and not callable(schedule):
+            raise InputError(f"schedule = {schedule!r}; wanted a function from step to True or False")
+        if not _counts(num_steps):
+            raise InputError(f"num_steps = {num_steps!r}; wanted the planned number of optimiser steps, at least 1")
         ranked = torch.distributed.is_available() and torch.distributed.is_initialized()
         if ranked and torch.distributed.get_world_size() > 1:
             raise ModelError(
@@ -99,16 +101,21 @@ class Scope:
         self._seen: int | None = None
         self._tokens: int | None = None
         self._off = ""
+        self._told: set[str] = set()
         self._look_s = 0.0
         self._notices: list[str] = []
 
     def __enter__(self) -> "Scope":
-        look = Look.from_passes(self._passes, step=0, keep_bytes=KEEP_BYTES)
+        look, due = Look.from_passes(self._passes, step=0, keep_bytes=KEEP_BYTES), self._due(0)
         extra = {"name": self._name, "windows": self._passes.windows.facts()}
         self._writer = Writer(self.run, manifest_of(look, self._protocol, **extra))
         self._began_s = time.monotonic()
-        if self._due(0):
-            self._look(look)
+        try:
+            if due:
+                self._look(look)
+        except BaseException as error:  # Ctrl-C in the first look: `with` does not close what it never entered
+            self.__exit__(type(error))
+            raise
         return self
 
     def step(self, num_tokens: int | None = None) -> None:
@@ -117,25 +124,38 @@ class Scope:
             raise InputError("scope.step() outside of `with an.Scope(...) as scope:`; nothing is open to write to")
         self._step += 1
         if num_tokens is not None:
-            self._tokens = (self._tokens or 0) + num_tokens
-        if self._step == self._num_steps or self._due(self._step):
+            self._tokens = (self._tokens or 0) + int(num_tokens)
+        if self._off:
+            return
+        try:
+            due = self._step == self._num_steps or self._due(self._step)
+        except Exception as error:
+            self._switch_off(error, "schedule")
+            return
+        if due:
             self._look()
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        writer = self._writer
-        if writer is None:
+        if self._writer is None:
             return
+        finished = False
         try:
             if kind is None and self._seen != self._step:
                 self._look(last=True)
+            finished = kind is None and not self._off
         finally:
-            self._writer = None
+            self._close(self._writer, finished)
+
+    def _close(self, writer: Writer, finished: bool) -> None:
+        self._writer = None
+        total_s = time.monotonic() - self._began_s
+        try:
             try:
-                total_s = time.monotonic() - self._began_s
                 writer.update(look_s=round(self._look_s, 3), total_s=round(total_s, 3), notices=self._notices)
-                writer.close(finished=kind is None and not self._off)
-            except (AnisoscopeError, OSError) as error:
-                _log.warning("anisoscope: cannot close %s: %s", self.run, error)
+            finally:
+                writer.close(finished)
+        except Exception as error:
+            _log.warning("anisoscope: cannot close %s: %s", self.run, error)
 
     def _look(self, look: Look | None = None, last: bool = False) -> None:
         """One look, committed. Whatever goes wrong in it stays in it."""
@@ -147,25 +167,45 @@ class Scope:
             seen = self._protocol.observe(look, last=last or self._step == self._num_steps)
             for where, reason in seen.faults:
                 self._writer.fault(self._step, where, reason)
-                _log.warning("anisoscope: step %d, %s is not measured: %s", self._step, where, reason)
+                self._tell(where, f"step {self._step}, {where} is not measured: {reason}")
             rows = self._writer.commit(self._step, seen.rows, seen.replicates, seen.bases)
             self._notices += [notice for notice in seen.notices if notice not in self._notices]
             self._seen = self._step
             self._look_s += time.monotonic() - began_s
+        except Exception as error:
+            self._switch_off(error, "look")
+            return
+        try:
             if self._on_look is not None:
                 self._on_look(rows)
         except Exception as error:
-            self._switch_off(error)
+            self._switch_off(error, "on_look")
 
-    def _switch_off(self, error: Exception) -> None:
-        self._off = f"{type(error).__name__}: {error}"
-        _log.warning("anisoscope: switched off at step %d, training goes on. %s", self._step, self._off)
+    def _switch_off(self, error: Exception, what: str) -> None:
+        """No more of what failed: of the user's `on_look` alone, else of all looks."""
+        reason = f"{type(error).__name__}: {error}"
+        if what == "on_look":
+            self._on_look = None
+        else:
+            self._off = reason
+        self._tell(what, f"{what} switched off at step {self._step}, training goes on. {reason}")
         try:
-            self._writer.fault(self._step, "look", self._off)  # type: ignore[union-attr]
-        except (AnisoscopeError, OSError) as second:
-            _log.warning("anisoscope: the fault itself could not be recorded: %s", second)
+            self._writer.fault(self._step, what, reason)  # type: ignore[union-attr]
+        except Exception as second:
+            self._tell("fault", f"the fault itself could not be recorded: {second}")
+
+    def _tell(self, where: str, text: str) -> None:
+        """One line in the log for each place where something fails; the store keeps them all."""
+        if where not in self._told:
+            self._told.add(where)
+            _log.warning("anisoscope: %s", text)
 
     @property
     def facts(self) -> dict[str, Any]:
         """What is watched, and how much time it took so far."""
         return {"run": str(self.run), "look_s": self._look_s, "switched_off": self._off, "notices": self._notices}
+
+
+def _counts(number: object) -> bool:
+    """None, or a whole number of at least 1."""
+    return number is None or (isinstance(number, int) and not isinstance(number, bool) and number >= 1)

@@ -118,7 +118,8 @@ def alignment(
     gradients = gradients[order.to(gradients.device)]
     loud = gradients.abs().amax(1) > 0
     moments = {name: Moments.of(one.rows(gradients[loud])) for name, one in populations(("true",)).items()}
-    gauge = Gauge(frame, moments, Moments.of(beside), int(units[-1]) + 1)
+    counts = resampling_counts(int(units[-1]) + 1, seed=seed).to(gradients.device)
+    gauge = Gauge(frame, moments, Moments.of(beside), counts)
     gauge.add_activations(beside if h_test is None else beside[order], units if h_test is not None else None)
     gauge.add_gradients({"true": gradients}, units.to(gradients.device), loud)
     found: dict[tuple[str, str], tuple[float, float | None, float | None, float | None]] = {}
@@ -127,8 +128,7 @@ def alignment(
         point, low, high, _ = spread_interval(torch.as_tensor(value), more.get("draws"))  # type: ignore[arg-type]
         found[(str(key.get("control", "")), statistic)] = (point, low, high, p)
 
-    counts = resampling_counts(int(units[-1]) + 1, seed=seed).to(gradients.device)
-    gauge.write_cell(write, counts, FULL.controls(True), method, k)
+    gauge.write_cell(write, FULL.controls(True), method, k)
     share, low, high, p = found[("", "energy_share")]
     controls = {
         control: point

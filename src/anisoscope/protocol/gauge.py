@@ -15,7 +15,7 @@ from torch import Tensor
 from ..geometry.inference import NUM_DRAWS, draw_p, interval
 from ..geometry.moments import Moments
 from ..geometry.projections import Projections
-from ..geometry.subspace import SecondMoment, draw_shares, eigenbasis, haar_anisotropy, normal_energy
+from ..geometry.subspace import Draws, SecondMoment, draw_shares, eigenbasis, haar_anisotropy, normal_energy
 from .controls import DRAWN, POPULATIONS, TRUE
 from .frame import Block, Frame
 from .grid import Grid, curve_ranks
@@ -41,15 +41,21 @@ class Gauge:
     beside the primary one, without controls that need populations or draws.
     """
 
-    def __init__(self, frame: Frame, moments: Mapping[str, Moments], activations: Moments, num_units: int) -> None:
+    def __init__(
+        self, frame: Frame, moments: Mapping[str, Moments], activations: Moments, counts: Float[Tensor, "b1 u"]
+    ) -> None:
         self.true = SecondMoment.of(moments["true"])
         self.frame = frame.with_oracle(self.true.matrix)
         self.activations = activations
         self.num_rows = moments["true"].count
         self.plain = set(moments) == {"true"}
         directions, blocks = self.frame.directions, self.frame.blocks
+        self.counts = counts
+        num_units = counts.shape[1]
         self.variance = Projections(directions, num_units)
-        self.sums = {}
+        self.sums: dict[str, Projections] = {}
+        self._energies: dict[str, Tensor] = {}  # by population, once the sums are complete
+        self._drawn: dict[tuple[str, int], Draws] = {}  # the same for every proxy
         for name, moment in moments.items():
             centred = POPULATIONS.get(name, TRUE).centred
             second = SecondMoment(moment.covariance if centred else moment.second_moment)
@@ -65,27 +71,34 @@ class Gauge:
             population = POPULATIONS.get(name, TRUE)
             sums.add(population.rows(g[population.label][loud]), units[loud])
 
-    def shares(self, population: str, block: Block, counts: Tensor) -> Shares:
-        sums, columns = self.sums[population], self.frame.blocks[block]
-        energies = sums.energies(counts, centred=sums.centre is not None)
-        return Shares(energies[:, columns].sum(1), *sums.anisotropy(block, counts))
+    def _along(self, population: str) -> Float[Tensor, "b1 j"]:
+        """Share of a population's energy along each direction; of `h`, of the centred activations' variance."""
+        if population not in self._energies:
+            sums = self.variance if population == "h" else self.sums[population]
+            centred = population == "h" or sums.centre is not None
+            self._energies[population] = sums.energies(self.counts, centred)
+        return self._energies[population]
 
-    def captured(self, block: Block, counts: Tensor) -> Replicates:
-        return self.variance.energies(counts, centred=True)[:, self.frame.blocks[block]].sum(1)
+    def shares(self, population: str, block: Block) -> Shares:
+        energy = self._along(population)[:, self.frame.blocks[block]].sum(1)
+        return Shares(energy, *self.sums[population].anisotropy(block, self.counts))
 
-    def write(self, write: Write, counts: Tensor, grid: Grid, primary_rank: int, ranks: list[int]) -> None:
+    def captured(self, block: Block) -> Replicates:
+        return self._along("h")[:, self.frame.blocks[block]].sum(1)
+
+    def write(self, write: Write, grid: Grid, primary_rank: int, ranks: list[int]) -> None:
         """All rows of this site and view, handed to `write(key, statistic, value, ...)` one by one."""
         for proxy in self.frame.proxies:
             for rank in ranks:
-                self.write_cell(write, counts, grid.controls(rank == primary_rank), proxy, rank)
+                self.write_cell(write, grid.controls(rank == primary_rank), proxy, rank)
         if not self.plain:
-            self._write_curve(write, counts, grid)
+            self._write_curve(write, grid)
 
-    def write_cell(self, write: Write, counts: Tensor, controls: tuple[str, ...], proxy: str, rank: int) -> None:
+    def write_cell(self, write: Write, controls: tuple[str, ...], proxy: str, rank: int) -> None:
         """The measurement, its random normal control, and the other controls asked for."""
         width, key, block = self.true.width, {"proxy": proxy, "rank": rank}, (proxy, rank, "")
         chance = rank / width
-        own, oracle = self.shares("true", block, counts), self.shares("true", ("oracle", rank, ""), counts)
+        own, oracle = self.shares("true", block), self.shares("true", ("oracle", rank, ""))
         normal = normal_energy(own.energy, rank, width)
         draws = None
         if not self.plain:
@@ -95,7 +108,7 @@ class Gauge:
         p_anisotropy = draw_p(float(own.anisotropy[0]), draws.anisotropy) if draws else None
         write(key, "energy_share", own.energy, p=p_energy, chance=chance, keep=True)
         write(key, "anisotropy_share", own.anisotropy, p=p_anisotropy, keep=True)
-        write(key, "captured_variance", self.captured(block, counts), chance=chance, keep=True)
+        write(key, "captured_variance", self.captured(block), chance=chance, keep=True)
         write(key, "enrichment", own.energy / chance, chance=1.0)
         write(key, "placement", (own.energy - normal) / (oracle.energy - normal), chance=0.0)
         beside = key | {"control": "random_normal"}
@@ -107,16 +120,16 @@ class Gauge:
         for control in controls:
             beside, place = key | {"control": control}, (proxy, rank, control)
             if control in self.sums:
-                self._write_rival(write, beside, self.shares(control, block, counts), chance)
+                self._write_rival(write, beside, self.shares(control, block), chance)
             elif control in DRAWN:
                 self._write_drawn(write, beside, control, rank, chance)
             elif control == "oracle":
                 write(beside, "energy_share", oracle.energy, chance=chance, keep=True)
                 write(beside, "anisotropy_share", oracle.anisotropy)
-                write(beside, "captured_variance", self.captured(("oracle", rank, ""), counts), chance=chance)
+                write(beside, "captured_variance", self.captured(("oracle", rank, "")), chance=chance)
             elif place in self.frame.blocks:
-                self._write_rival(write, beside, self.shares("true", place, counts), chance)
-                write(beside, "captured_variance", self.captured(place, counts), chance=chance, keep=True)
+                self._write_rival(write, beside, self.shares("true", place), chance)
+                write(beside, "captured_variance", self.captured(place), chance=chance, keep=True)
 
     def _write_rival(self, write: Write, key: Key, shares: Shares, chance: float) -> None:
         """A rival in the measurement's place, with the mean of its own random normal control."""
@@ -128,9 +141,11 @@ class Gauge:
     def _write_drawn(self, write: Write, key: Key, control: str, rank: int, chance: float) -> None:
         """Controls that are a distribution of subspaces: interval over draws, mean exact where it is known."""
         colour = DRAWN[control]
-        drawn = draw_shares(
-            self.true, self.activations.covariance, rank, NUM_DRAWS, colour=colour and colour(self.frame)
-        )
+        if (control, rank) not in self._drawn:
+            matrix = colour and colour(self.frame)
+            draws = draw_shares(self.true, self.activations.covariance, rank, NUM_DRAWS, colour=matrix)
+            self._drawn[(control, rank)] = draws
+        drawn = self._drawn[(control, rank)]
         means = (drawn.energy.mean(), drawn.anisotropy.mean(), drawn.variance.mean())
         if colour is None:
             known = torch.tensor([chance, haar_anisotropy(1.0, 0.0, rank, self.true.width), chance])
@@ -139,11 +154,10 @@ class Gauge:
         write(key, "anisotropy_share", means[1], draws=drawn.anisotropy)
         write(key, "captured_variance", means[2], chance=chance, draws=drawn.variance)
 
-    def _write_curve(self, write: Write, counts: Tensor, grid: Grid) -> None:
+    def _write_curve(self, write: Write, grid: Grid) -> None:
         """The capture curve: shares of the leading k principal directions for k up to all, and the oracle's."""
         width = self.true.width
-        energy = self.sums["true"].energies(counts)[:, :width].cumsum(1)
-        variance = self.variance.energies(counts, centred=True)[:, :width].cumsum(1)
+        energy, variance = (self._along(name)[:, :width].cumsum(1) for name in ("true", "h"))
         values, vectors = eigenbasis(self.true.matrix)
         held = (values.clamp(min=0) / self.true.trace).cumsum(0)
         spread = ((self.activations.covariance @ vectors) * vectors).sum(0)

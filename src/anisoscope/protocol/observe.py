@@ -134,7 +134,7 @@ class _Measurement:
             rank, ranks = primary_rank(site.width), gauge.frame.ranks
             if view not in self.survey.views[:2]:
                 ranks = [one for one in ranks if one == rank]
-            gauge.write(write, self._on(gauge.true.matrix), self.grid, rank, ranks)
+            gauge.write(write, self.grid, rank, ranks)
             self._write_gradient_rows(site, view, gauge, write)
 
     def _on(self, tensor: Tensor) -> Tensor:
@@ -221,7 +221,7 @@ class _Measurement:
             moments = {name: self._of_view(found, site, name, view) for name in names}
             moments = {name: one for name, one in moments.items() if one is not None and one.second_moment.any()}
             if "true" in moments and activations is not None and float(activations.scatter.trace()) > 0:
-                gauges[(site, view)] = Gauge(frame, moments, activations, self.num_units)
+                gauges[(site, view)] = Gauge(frame, moments, activations, self._on(frame.directions))
         return gauges
 
     def _shapes(self, found: Mapping[tuple[Site, str, int], Moments]) -> dict[tuple[Site, str], Shape]:
@@ -317,7 +317,7 @@ class _Measurement:
         member = self.survey.member(site, view)[self.look.positions.half("test")]
         silent = self.survey.silent[site][self.look.positions.half("test")][member]
         write({}, "zero_gradient_rows", silent.double().mean())
-        sums, counts = gauge.sums["true"], self._on(gauge.true.matrix)
+        sums, counts = gauge.sums["true"], gauge.counts
         total, count, norm2 = sums.total.sum(0), sums.count.sum(), sums.norm2.sum()
         share = total.square().sum() / (count * norm2)
         # A squared mean is biased under resampling: first order, not percentiles.

@@ -37,6 +37,17 @@ DIVERGING = {
     "above4": ("#155f9f", "#8fc8f2"),
 }
 
+# Seven classes of a share, from little to much.
+SEQUENTIAL = {
+    "share0": ("#f3f2f5", "#23262b"),
+    "share1": ("#e0dcea", "#302d40"),
+    "share2": ("#c6bfdb", "#423b5f"),
+    "share3": ("#a79cc9", "#594f85"),
+    "share4": ("#8577b3", "#7668aa"),
+    "share5": ("#62519a", "#9a8dc8"),
+    "share6": ("#3f2d7c", "#c3baea"),
+}
+
 # Paths in the square from -1 to 1, for Vega and for the legends alike.
 _DISC = "M0,-.8A.8,.8,0,1,1,0,.8A.8,.8,0,1,1,0,-.8Z"
 _SQUARE = "M-.7,-.7H.7V.7H-.7Z"
@@ -92,7 +103,7 @@ def series_of(control: str) -> Series:
 
 def variables(theme: int) -> list[tuple[str, str]]:
     """CSS variables of the light (0) or the dark (1) theme."""
-    return [(f"--{name}", pair[theme]) for name, pair in (COLOURS | DIVERGING).items()]
+    return [(f"--{name}", pair[theme]) for name, pair in (COLOURS | DIVERGING | SEQUENTIAL).items()]
 
 
 def themed(value: object) -> object:
@@ -108,4 +119,4 @@ def themed(value: object) -> object:
     return _VARIABLES.get(value, value) if isinstance(value, str) else value
 
 
-_VARIABLES = {light: f"var(--{name})" for name, (light, _) in (COLOURS | DIVERGING).items()}
+_VARIABLES = {light: f"var(--{name})" for name, (light, _) in (COLOURS | DIVERGING | SEQUENTIAL).items()}

@@ -142,9 +142,7 @@ class RunRows:
 
     def shares(self, statistic: str, controls: tuple[str, ...]) -> list[Row]:
         """A statistic of the primary cell, beside controls, by look and layer."""
-        return self._ask(
-            _PRIMARY_CELLS, statistic=statistic, proxy=self._primary["proxy"], controls=list(controls)
-        )
+        return self._ask(_PRIMARY_CELLS, statistic=statistic, proxy=self._primary["proxy"], controls=list(controls))
 
     def shape(self, statistic: str) -> list[Row]:
         """A score of the activations by look and layer, in the primary view."""
