@@ -21,6 +21,7 @@ from house.documents import (
 )
 
 README = REPOSITORY / "README.md"
+QUICKSTART = REPOSITORY / "docs" / "quickstart.md"
 SOURCE = REPOSITORY / "src"
 MODULES = [
     ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
@@ -52,6 +53,15 @@ def test_readme_commands_run(tmp_path, smoke_demo):
     shutil.copytree(out, tmp_path / DEMO_FOLDER)
     assert [
         said for command in commands_of(README.read_text()) if (said := check_command(command, tmp_path, demo))
+    ] == []
+
+
+def test_quickstart_runs(tmp_path):
+    assert run_python(QUICKSTART, tmp_path) == ""
+    assert [
+        said
+        for command in commands_of(QUICKSTART.read_text())
+        if (said := check_command(command, tmp_path, lambda arguments: "the demo stands in the README"))
     ] == []
 
 

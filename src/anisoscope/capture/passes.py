@@ -7,7 +7,8 @@ one micro-batch. Each pass counts the records it expects against those it receiv
 import contextlib
 import hashlib
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -43,7 +44,9 @@ class Passes:
         known: dict[Half, Tensor] = {half: target for half, target in self._targets.items() if target is not None}
         self.positions: Positions = windows.positions(known if len(known) == 2 else None)
         if "permuted" in self._labels:
-            self._permuted = windows.permuted(self._targets["test"])  # type: ignore[arg-type]
+            self._permuted = {half: windows.permuted(self._targets[half]) for half in HALVES}  # type: ignore[arg-type]
+            generator = torch.Generator().manual_seed(windows.seed + 2)
+            self._uniform = {half: torch.rand(windows.ids(half).shape, generator=generator) for half in HALVES}
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -70,7 +73,7 @@ class Passes:
         What cannot be watched is refused here, before anything is trained.
         """
         ids = self.windows.inputs("test")[:1]
-        with _undisturbed(self.model):
+        with _undisturbed(self.model), torch.enable_grad():
             try:
                 records, (logits, targets, loss) = self._forward(ids, gradients=True)
             except AnisoscopeError:
@@ -88,17 +91,18 @@ class Passes:
                         f"the windows hold the token {top}, {type(self.model).__name__} knows {logits.shape[-1]} "
                         "tokens: cut them with the model's own tokenizer"
                     )
-            self._gradients([edge for _, edge in records.values()], loss, list(records))
+            _gradients(records, loss)
             if callable(self.windows.objective):
                 self._ask_objective(targets)
         sites = []
-        for depth, (name, (tensor, _)) in enumerate(records.items()):
-            if tensor.ndim != 3 or tensor.shape[:2] != (1, self.windows.length):
+        for depth, (name, record) in enumerate(records.items()):
+            shape = tuple(record.h.shape)
+            if len(shape) != 3 or shape[:2] != (1, self.windows.length):
                 raise ModelError(
-                    f"{name} gives a tensor of shape {tuple(tensor.shape)}; wanted (batch, length, width) = "
+                    f"{name} gives a tensor of shape {shape}; wanted (batch, length, width) = "
                     f"(1, {self.windows.length}, D): name other layers with layers=[...]"
                 )
-            sites.append(Site(name, depth, "block" if depth else "embedding", tensor.shape[2]))
+            sites.append(Site(name, depth, "block" if depth else "embedding", shape[2]))
         return tuple(sites)
 
     def _ask_objective(self, first: Tensor | None) -> None:
@@ -142,10 +146,10 @@ class Passes:
 
     def _forward(
         self, ids: Tensor, gradients: bool
-    ) -> tuple[dict[str, tuple[Tensor, GradientEdge | None]], tuple[Tensor | None, Tensor | None, Tensor | None]]:
-        """One forward pass; what each site gave: a float copy, and where its gradient will arrive."""
-        records: dict[str, list[tuple[Tensor, GradientEdge | None]]] = {"embedding": []}
-        records |= {name: [] for name, _ in self._blocks}
+    ) -> tuple[dict[str, "_Record"], tuple[Tensor | None, Tensor | None, Tensor | None]]:
+        """One forward pass: what each site gave, and (logits, targets, summed loss)."""
+        records: dict[str, list[_Record]] = {"embedding": []} | {name: [] for name, _ in self._blocks}
+        own = {tensor.untyped_storage().data_ptr() for tensor in (*self.model.parameters(), *self.model.buffers())}
 
         def keep(name: str, tensor: object) -> None:
             if not isinstance(tensor, Tensor) or not tensor.is_floating_point():
@@ -154,13 +158,9 @@ class Passes:
                     f"{where} {_told(tensor)}; wanted a floating-point tensor (batch, length, width): name other "
                     "layers with layers=[...]"
                 )
-            edge = None
-            if gradients:
-                if not tensor.requires_grad:
-                    _take_root(tensor)
-                # The edge is of the tensor as it is now: a consumer that works in place does not move it.
-                edge = get_gradient_edge(tensor)
-            records[name].append((_full(tensor.detach()).clone(), edge))
+            if gradients and not tensor.requires_grad:
+                _take_root(tensor, own)
+            records[name].append(_Record.of(tensor, gradients))
 
         def before_first(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             keep("embedding", args[0] if args else kwargs.get("hidden_states", next(iter(kwargs.values()), None)))
@@ -225,7 +225,7 @@ class Passes:
         rows = slice(offset, offset + ids.numel())
         with _undisturbed(self.model), torch.set_grad_enabled(bool(labels)):
             records, (logits, targets, loss) = self._forward(ids, gradients=bool(labels))
-            h = {site: records[site.layer][0].flatten(0, 1) for site in self.sites}
+            h = {site: records[site.layer].h.flatten(0, 1) for site in self.sites}
             g: dict[str, dict[Site, Tensor]] = {}
             row_loss = None
             for label in labels:
@@ -236,25 +236,9 @@ class Passes:
                     )
                     loss = each.sum()
                     row_loss = each.detach() if label == "true" else row_loss
-                edges = [records[site.layer][1] for site in self.sites]
-                found = self._gradients(edges, loss, [site.layer for site in self.sites], label != labels[-1])
-                g[label] = {site: _full(one).flatten(0, 1) for site, one in zip(self.sites, found, strict=True)}
+                found = _gradients(records, loss, again=label != labels[-1])
+                g[label] = {site: _full(found[site.layer]).flatten(0, 1) for site in self.sites}
         return Chunk(rows, h, g, row_loss)
-
-    def _gradients(
-        self, edges: Sequence[GradientEdge | None], loss: Tensor | None, layers: list[str], again: bool = False
-    ) -> list[Tensor]:
-        """The gradients of the loss at the recorded tensors; `.grad` of nothing is touched."""
-        if loss is None or not loss.requires_grad:
-            raise ModelError("the loss depends on no layer: is it detached, or computed under torch.no_grad()?")
-        found = torch.autograd.grad(loss, edges, retain_graph=again, allow_unused=True)  # type: ignore[arg-type]
-        absent = [layer for layer, one in zip(layers, found, strict=True) if one is None]
-        if absent:
-            raise ModelError(
-                f"no gradient arrived at {', '.join(absent)}: the loss does not depend on their output; name other "
-                "layers with layers=[...]"
-            )
-        return list(found)
 
     def _wanted(self, label: str, half: Half, start: int, logits: Tensor, targets: Tensor | None) -> Tensor:
         """The labels of one micro-batch: the true ones, draws from the model's own output, or shuffled true ones."""
@@ -266,25 +250,88 @@ class Passes:
         if label == "true":
             return targets
         if label == "permuted":
-            return self._permuted[start : start + self.batch_size].to(logits.device)
-        # By inversion with the same uniforms at every look, so that looks differ by the model alone.
-        generator = torch.Generator().manual_seed(self.windows.seed * 1_000_003 + start)
-        uniform = torch.rand(targets.shape, generator=generator).to(logits.device)
+            return self._permuted[half][start : start + self.batch_size].to(logits.device)
+        # By inversion with the same uniforms at every look and batch size, so that looks differ by the model alone.
+        uniform = self._uniform[half][start : start + self.batch_size].to(logits.device)
         cumulative = _full(logits.detach()).softmax(-1).cumsum(-1)
         drawn = torch.searchsorted(cumulative, (uniform[..., None] * cumulative[..., -1:])).squeeze(-1)
         return drawn.clamp(max=logits.shape[-1] - 1).where(targets != IGNORED, targets)
 
 
-def _take_root(tensor: Tensor) -> None:
-    """Makes a tensor below the first trained parameter the root of this pass's graph, the same object, the same bits.
+@dataclass(frozen=True)
+class _Record:
+    """What one site gave in one pass: a copy of the values, and where the gradient of the tensor will arrive.
 
-    It becomes no leaf, because consumers may not work on leaves in place; a view (of a parameter, say) has to.
+    The edges are those of the tensor at that moment, so that a consumer that works in place does not move them. Work in
+    place on a view (the output of an `nn.Linear` is one) goes round the view's own edge: then its base's counts.
+    """
+
+    h: Tensor
+    tensor: Tensor
+    version: int
+    edge: GradientEdge | None = None
+    base_edge: GradientEdge | None = None
+
+    @classmethod
+    def of(cls, tensor: Tensor, gradients: bool) -> "_Record":
+        h = _full(tensor.detach()).clone()
+        if not gradients:
+            return cls(h, tensor, tensor._version)
+        base = tensor._base
+        base_edge = get_gradient_edge(base) if base is not None and base.requires_grad else None
+        return cls(h, tensor, tensor._version, get_gradient_edge(tensor), base_edge)
+
+    @property
+    def goes_round(self) -> bool:
+        return self.tensor._is_view() and self.tensor._version != self.version
+
+    def arriving(self, layer: str) -> GradientEdge | None:
+        if not self.goes_round:
+            return self.edge
+        if self.base_edge is None or not self.tensor._base.is_contiguous():  # type: ignore[union-attr]
+            raise ModelError(
+                f"the output of {layer} is a view that is changed in place afterwards: its gradient cannot be told "
+                "from that of the change; clone it in the model, or name other layers with layers=[...]"
+            )
+        return self.base_edge
+
+    def gradient(self, found: Tensor) -> Tensor:
+        tensor, base = self.tensor, self.tensor._base
+        if base is None or not self.goes_round:
+            return found
+        offset = tensor.storage_offset() - base.storage_offset()
+        return found.contiguous().as_strided(tensor.size(), tensor.stride(), offset)
+
+
+def _gradients(records: Mapping[str, _Record], loss: Tensor | None, again: bool = False) -> dict[str, Tensor]:
+    """The gradient of the loss at each record; no `.grad` is touched."""
+    if loss is None or not loss.requires_grad:
+        raise ModelError("the loss depends on no layer: is it detached, or computed under torch.no_grad()?")
+    edges = [record.arriving(layer) for layer, record in records.items()]
+    found = torch.autograd.grad(loss, edges, retain_graph=again, allow_unused=True)  # type: ignore[arg-type]
+    absent = [layer for layer, one in zip(records, found, strict=True) if one is None]
+    if absent:
+        raise ModelError(
+            f"no gradient arrived at {', '.join(absent)}: the loss does not depend on their output; name other "
+            "layers with layers=[...]"
+        )
+    return {layer: record.gradient(one) for (layer, record), one in zip(records.items(), found, strict=True)}
+
+
+def _take_root(tensor: Tensor, own: set[int]) -> None:
+    """Makes a tensor below the first trained parameter the root of this pass's graph: the same object, the same bits.
+
+    It becomes no leaf, since consumers may not work on leaves in place. What the model itself holds, and what nothing may
+    be written to (an expanded tensor, a view made under no_grad), has to become one.
     """
     with torch.enable_grad():
-        if tensor._is_view():
-            tensor.requires_grad_(True)
-        else:
-            tensor.copy_(tensor.clone().requires_grad_(True))
+        if tensor.untyped_storage().data_ptr() not in own:
+            try:
+                tensor.copy_(tensor.clone().requires_grad_(True))
+                return
+            except RuntimeError:
+                pass
+        tensor.requires_grad_(True)
 
 
 def _full(tensor: Tensor) -> Tensor:

@@ -33,7 +33,8 @@ def both_architectures(runs: Sequence[Evidence]) -> Verdict:
         for verdicts in (energy, anisotropy)
         for run, verdict in zip(held, verdicts, strict=True)
     )
-    weak = next(verdict for verdict in energy + anisotropy if verdict.outcome == outcome or outcome == "inconclusive")
+    # Of supported beside reversed neither is inconclusive: then the first stands for both.
+    weak = next((verdict for verdict in energy + anisotropy if verdict.outcome == outcome), energy[0])
     effects = [verdict.replicates for verdict in energy]
     if any(effect is None for effect in effects):
         return Verdict(outcome=outcome, sentence=f"{outcome}: {weak.sentence}", details=details, **names)

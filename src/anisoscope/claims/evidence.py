@@ -55,8 +55,8 @@ class Evidence:
         return [layer for layer in named if layer in seen]
 
     @cached_property
-    def widths(self) -> dict[str, int]:
-        return {layer["layer"]: layer["width"] for layer in self.manifest["layers"]}
+    def primary_ranks(self) -> dict[str, int]:
+        return {layer["layer"]: layer["primary_rank"] for layer in self.manifest["layers"]}
 
     @cached_property
     def steps(self) -> list[int | None]:
@@ -98,7 +98,7 @@ class Evidence:
         )
 
     def rank(self, way: Way, layer: str) -> int:
-        return way.rank or max(1, min(self.manifest["config"]["primary"]["rank"], self.widths[layer] // 8))
+        return way.rank or self.primary_ranks[layer]
 
     def after(self, fraction: float) -> list[int | None]:
         """Looks after this fraction of training; of an unknown number of steps, all looks but step 0."""

@@ -4,8 +4,8 @@ import numpy as np
 
 from .evidence import Evidence
 from .replicates import interval
-from .tangent import SMALLEST_BITS, energy_effect, fatal_tests, over
-from .verdict import Test, Verdict, rule
+from .tangent import SMALLEST_BITS, by_layer, energy_effect, fatal_tests, over
+from .verdict import Test, Verdict, mixed_by_depth, rule
 
 SMALLEST_SHARE = 0.8
 _EARLY = 0.1
@@ -36,10 +36,12 @@ def early_and_persistent(evidence: Evidence) -> Verdict:
     for step in counted:
         effect = over(evidence, energy_effect, [step], way)
         tests = fatal_tests(evidence, energy_effect, [step], way)
-        outcome = rule(effect, SMALLEST_BITS, tests).outcome
+        layers = by_layer(evidence, energy_effect, [step], way)
+        mixed = mixed_by_depth(list(layers), list(layers.values()))
+        outcome = rule(effect, SMALLEST_BITS, tests, mixed=mixed).outcome
         signs.append({"supported": 1, "reversed": -1}.get(outcome, 0))
         missing |= {test.option for test in tests if test.quantity is None}
-        passing.append(_replicates_that_pass(effect, tests, evidence.num_replicates))
+        passing.append(_replicates_that_pass(None if mixed else effect, tests, evidence.num_replicates))
     if missing:
         option = "; ".join(sorted(missing))
         return Verdict(outcome="inconclusive", sentence=f"inconclusive: needs {option}", would_change=option, **name)

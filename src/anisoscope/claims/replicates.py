@@ -19,16 +19,18 @@ def median(parts: Sequence[Replicates]) -> Replicates:
 
 
 def interval(x: Replicates) -> tuple[float, float]:
-    """95% percentile interval; of a single number, the number itself."""
+    """95% percentile interval; of a single number, the number itself. Replicates that are NaN drew nothing to measure."""
     if len(x) < 2:
         return float(x[0]), float(x[0])
-    low, high = np.percentile(x[1:], [2.5, 97.5])
+    drawn = x[1:][~np.isnan(x[1:])]
+    low, high = np.percentile(drawn, [2.5, 97.5]) if len(drawn) else (np.nan, np.nan)
     return float(low), float(high)
 
 
 def p_value(x: Replicates) -> float:
     """Two-sided p of "this is zero", from the estimate over its bootstrap standard error."""
-    error = float(np.std(x[1:], ddof=1)) if len(x) > 2 else 0.0
+    drawn = x[1:][~np.isnan(x[1:])]
+    error = float(np.std(drawn, ddof=1)) if len(drawn) > 1 else 0.0
     if error == 0:
         return 1.0 if x[0] == 0 else 0.0
     return float(2 * stats.norm.sf(abs(x[0]) / error))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .evidence import Evidence, Way
-from .replicates import Replicates, interval, log_odds, median
+from .replicates import Replicates, discoveries, interval, log_odds, median
 from .verdict import Explanation, Robustness, Ruling, Test, Verdict, mixed_by_depth, rule
 
 SMALLEST_BITS = float(np.log2(1.5))
@@ -81,7 +81,7 @@ def over(
     return median(looks) if looks else None
 
 
-def _by_layer(evidence: Evidence, effect: Effect, steps: Sequence[int | None], way: Way) -> dict[str, Replicates]:
+def by_layer(evidence: Evidence, effect: Effect, steps: Sequence[int | None], way: Way) -> dict[str, Replicates]:
     found = {}
     for layer in evidence.layers:
         parts = [effect(evidence, step, layer, way, "") for step in steps]
@@ -150,7 +150,7 @@ def _ruling(evidence: Evidence, question: _Question, way: Way) -> tuple[Ruling, 
                           "energy than chance, and the anisotropy inside is that lack"))  # fmt: skip
         excess = over(evidence, _anisotropy_excess, steps, way)
         floor = None if excess is None else (excess, SMALLEST_EXCESS)
-    layers = _by_layer(evidence, question.effect, steps, way)
+    layers = by_layer(evidence, question.effect, steps, way)
     ruling = rule(
         effect,
         SMALLEST_BITS,
@@ -195,6 +195,12 @@ def _details(evidence: Evidence, question: _Question, way: Way) -> tuple[str, ..
             else "on the diagonal: gradients are spread as the activations are"
         )
         found.append(f"on the capture curve {side} ({height[0]:+.2f} [{low:+.2f}, {high:+.2f}])")
+    cells = [question.effect(evidence, step, layer, way, "") for step in steps for layer in evidence.layers]
+    signs = discoveries([cell for cell in cells if cell is not None])
+    found.append(
+        f"single layers and looks, false discovery rate 5%: {(signs > 0).sum()} above, {(signs < 0).sum()} below, "
+        f"{(signs == 0).sum()} neither"
+    )
     regime = evidence.manifest["config"]["primary"]
     found.append(f"primary cell: proxy {way.proxy}, regime {regime['regime']}, view {way.view}")
     return tuple(found)

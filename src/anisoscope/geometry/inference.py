@@ -39,8 +39,18 @@ def first_order(
 
 def interval(replicates: Float[Tensor, " b1"]) -> tuple[float, float]:
     """95% percentile interval over the replicates."""
-    low, high = np.percentile(replicates[1:].cpu().numpy(), [2.5, 97.5])
-    return float(low), float(high)
+    low, high = intervals(replicates[None, 1:].cpu().numpy())
+    return float(low[0]), float(high[0])
+
+
+def intervals(spread: Float[np.ndarray, "rows b"]) -> tuple[np.ndarray, np.ndarray]:
+    """95% percentile intervals, one a row. A replicate that drew no gradient at all has no share (NaN): left out."""
+    low, high = np.percentile(spread, [2.5, 97.5], axis=1)
+    for row in np.isnan(low).nonzero()[0]:
+        drawn = spread[row][~np.isnan(spread[row])]
+        if len(drawn):
+            low[row], high[row] = np.percentile(drawn, [2.5, 97.5])
+    return low, high
 
 
 def draw_p(value: float, draws: Float[Tensor, " draws"]) -> float:

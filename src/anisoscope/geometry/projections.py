@@ -43,7 +43,7 @@ class Projections:
         self.total = torch.zeros(num_units, width, **zeros)
         self.norm2 = torch.zeros(num_units, **zeros)
         self.energy = torch.zeros(num_units, num_directions, **zeros)
-        self._anisotropic = moment is not None and moment.power > 0
+        self._anisotropic = moment is not None and not moment.is_even
         if moment is not None and self._anisotropic:
             self._scale = moment.power**-0.5  # the deviator at length one: tiny gradients do not vanish in float32
             self._deviator = moment.deviator * self._scale
@@ -94,7 +94,12 @@ class Projections:
     def anisotropy(
         self, name: object, counts: Float[Tensor, "b1 u"]
     ) -> tuple[Float[Tensor, " b1"], Float[Tensor, " b1"]]:
-        """A block's anisotropy share and the mean of its random normal controls, with first-order replicates."""
+        """A block's anisotropy share and the mean of its random normal controls, with first-order replicates; NaN
+        where the rows are spread evenly and have none.
+        """
+        if not self._anisotropic:
+            nothing = torch.full_like(counts[:, 0], float("nan"))
+            return nothing, nothing
         block, width = self.blocks[name], self.directions.shape[0]
         rank = block.stop - block.start
         q, matrix = self.directions[:, block], self._inner[name]

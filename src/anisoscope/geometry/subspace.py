@@ -115,6 +115,11 @@ class SecondMoment:
         """`|Z|^2`."""
         return float(self.deviator.square().sum())
 
+    @cached_property
+    def is_even(self) -> bool:
+        """Whether the gradients are spread evenly in all directions, up to rounding: no anisotropy to share out."""
+        return self.power <= (1e-12 * self.trace) ** 2
+
     def energy_share(self, q_dk: Float[Tensor, "d k"]) -> float:
         """`tr(Q'SQ) / tr S`."""
         return float(((self.matrix @ q_dk) * q_dk).sum()) / self.trace
@@ -208,7 +213,7 @@ def draw_shares(
     variance = inside(covariance / spread) if spread > 0 else torch.zeros_like(energy)
     return Draws(
         energy.diagonal(dim1=1, dim2=2).sum(1),
-        (energy - eye).square().sum((1, 2)) * (scale**2 / gradients.power),
+        (energy - eye).square().sum((1, 2)) * (float("nan") if gradients.is_even else scale**2 / gradients.power),
         variance.diagonal(dim1=1, dim2=2).sum(1),
     )
 
@@ -237,6 +242,6 @@ def anisotropy_share(g: object, q: object) -> float:
     0.5
     """
     moment = SecondMoment.of(Moments.of(_gradient_rows(g)))
-    if moment.power <= (1e-12 * moment.trace) ** 2:
+    if moment.is_even:
         raise InputError("the gradients are spread exactly evenly: they have no anisotropy to share out")
     return round(moment.anisotropy_share(orthonormal_basis(q, moment.width)), 12)

@@ -17,21 +17,23 @@ _MIN_TOTAL_CHARS = 1_000_000
 
 
 def embedded_corpus() -> str:
-    """The language reference of `pydoc` and the docstrings of the standard library, about 2 MB.
-
-    Nothing is imported: the sources are parsed. The same Python version gives the same text, in the same order:
-    topics first, then files by path, and inside a file outer docstrings before inner ones.
-    """
-    reference = (inspect.cleandoc(topics[name]) for name in sorted(topics))
-    # a dict is an ordered set
-    passages = dict.fromkeys([*reference, *_docstrings(Path(sysconfig.get_path("stdlib")))])
-    text = "\n\n".join(passages)
+    """The language reference of `pydoc` and the docstrings of the standard library, about 1.9 MB."""
+    text = "\n\n".join(passages())
     if len(text) < _MIN_TOTAL_CHARS:
         raise TextError(
             f"the embedded corpus has {len(text):,} characters, wanted at least {_MIN_TOTAL_CHARS:,}: this Python's "
             f"standard library ({sysconfig.get_path('stdlib')}) comes without its sources; give a text with --text FILE"
         )
     return text
+
+
+def passages() -> list[str]:
+    """The corpus in its pieces, none twice. The same Python version gives the same pieces in the same order: topics
+    first, then files by path, and inside a file outer docstrings before inner ones. Nothing is imported.
+    """
+    reference = (inspect.cleandoc(topics[name]) for name in sorted(topics))
+    docstrings = _docstrings(Path(sysconfig.get_path("stdlib")))
+    return list(dict.fromkeys([*reference, *docstrings]))  # a dict is an ordered set
 
 
 def _docstrings(root: Path) -> Iterator[str]:

@@ -36,6 +36,8 @@ class TrainConfig:
             raise InputError("the masked objective needs mask_id, the token that stands in for the hidden ones")
         if self.warmup_steps < 1:
             raise InputError(f"got warmup_steps={self.warmup_steps}, wanted at least 1")
+        if not 0 < self.mask_fraction < 1:
+            raise InputError(f"got mask_fraction={self.mask_fraction}, wanted a number between 0 and 1")
 
 
 class Watcher(Protocol):

@@ -3,6 +3,7 @@
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -15,10 +16,11 @@ from torch import Tensor
 from ..capture.windows import Windows
 from ..errors import TextError
 from ..loops.scope import Scope
-from .model import ModelConfig, build
+from ..protocol.observe import primary_rank
+from .model import build
 from .presets import Preset
 from .tokenizer import MASK, train_tokenizer
-from .train import TrainConfig, split, train
+from .train import split, train
 
 Kind = Literal["decoder", "encoder"]
 OBJECTIVE: dict[Kind, Literal["causal", "masked"]] = {"decoder": "causal", "encoder": "masked"}
@@ -37,16 +39,15 @@ class Glance:
     anisotropy: float | None
 
     @classmethod
-    def of(cls, rows: pa.Table, view: str) -> "Glance":
+    def of(cls, rows: pa.Table, view: str, width: int) -> "Glance":
         blocks = rows.filter((pc.field("depth") > 0) & (pc.field("view") == view))
+
+        rank = primary_rank(width)
 
         def middle(statistic: str, control: str = "", column: str = "value") -> float | None:
             chosen = blocks.filter((pc.field("statistic") == statistic) & (pc.field("control") == control))
             if statistic == "energy_share":
-                ranks = chosen.filter((pc.field("proxy") == "pca") & (pc.field("control") == control))
-                with_p = blocks.filter((pc.field("statistic") == "placement") & (pc.field("proxy") == "pca"))
-                primary = min(16, max(with_p["rank"].to_pylist(), default=0))
-                chosen = ranks.filter(pc.field("rank") == primary)
+                chosen = chosen.filter((pc.field("proxy") == "pca") & (pc.field("rank") == rank))
             values = chosen[column].to_pylist()
             return statistics.median(values) if values else None
 
@@ -71,7 +72,9 @@ class Progress:
     on_look: Callable[[Kind, Glance], None] = field(default=lambda kind, glance: None)
 
 
-def windows_of(held_out: Tensor, preset: Preset, tokenizer: Tokenizer, kind: Kind, counts: Tensor, seed: int) -> Windows:
+def windows_of(
+    held_out: Tensor, preset: Preset, tokenizer: Tokenizer, kind: Kind, counts: Tensor, seed: int
+) -> Windows:
     """Windows spread evenly over the held-out tokens, alternately to fit on and to test on; the same for both twins."""
     starts = torch.linspace(0, len(held_out) - preset.length, preset.num_windows).long()
     table = held_out[starts[:, None] + torch.arange(preset.length)]
@@ -85,7 +88,9 @@ def windows_of(held_out: Tensor, preset: Preset, tokenizer: Tokenizer, kind: Kin
     )
 
 
-def train_twins(text: str, source: str, preset: Preset, out: Path, seed: int = 0, progress: Progress | None = None) -> list[Path]:
+def train_twins(
+    text: str, source: str, preset: Preset, out: Path, seed: int = 0, progress: Progress | None = None
+) -> list[Path]:
     """Trains both twins on `text` and returns their run folders, `out/decoder` and `out/encoder`."""
     progress = progress or Progress()
     progress.on_stage("tokenizer")
@@ -103,13 +108,7 @@ def train_twins(text: str, source: str, preset: Preset, out: Path, seed: int = 0
     runs = []
     for kind in ("decoder", "encoder"):
         progress.on_stage(kind)
-        config = ModelConfig.sized(
-            preset.num_blocks,
-            vocab_size=tokenizer.get_vocab_size(),
-            length=preset.length,
-            causal=kind == "decoder",
-        )
-        model = build(config, seed)
+        model = build(preset.model_config(OBJECTIVE[kind], tokenizer.get_vocab_size()), seed)
         windows = windows_of(held_out, preset, tokenizer, kind, counts, seed)
         scope = Scope(
             model,
@@ -119,9 +118,7 @@ def train_twins(text: str, source: str, preset: Preset, out: Path, seed: int = 0
             schedule=frozenset(preset.looks).__contains__,
             name=kind,
             seed=seed,
-            on_look=lambda rows, kind=kind, view="bearing" if kind == "encoder" else "all": progress.on_look(
-                kind, Glance.of(rows, view)
-            ),
+            on_look=partial(_report, progress, kind, model.config.width),
         )
         with scope:
             train(
@@ -129,10 +126,11 @@ def train_twins(text: str, source: str, preset: Preset, out: Path, seed: int = 0
                 train_ids,
                 preset.train_config(OBJECTIVE[kind], tokenizer.token_to_id(MASK), seed),
                 scope,
-                lambda step, loss, kind=kind: progress.on_step(kind, step, loss),
+                partial(progress.on_step, kind),
             )
         runs.append(out / kind)
     return runs
 
 
-__all__ = ["OBJECTIVE", "Glance", "Kind", "Progress", "TrainConfig", "train_twins", "windows_of"]
+def _report(progress: Progress, kind: Kind, width: int, rows: pa.Table) -> None:
+    progress.on_look(kind, Glance.of(rows, "bearing" if kind == "encoder" else "all", width))

@@ -8,12 +8,12 @@ from torch import Tensor
 
 from ..capture.look import sequence_codes
 from ..errors import InputError
-from ..geometry.inference import resampling_counts
+from ..geometry.inference import intervals, resampling_counts
 from ..geometry.moments import Moments, rows_of
 from ..geometry.subspace import METHODS, Method, SecondMoment, check_rank, eigenbasis
 from .controls import populations
 from .frame import Frame
-from .gauge import Gauge, spread_interval
+from .gauge import Gauge, spread_of
 from .grid import FULL
 from .views import unit_of_sequence
 
@@ -125,7 +125,8 @@ def alignment(
     found: dict[tuple[str, str], tuple[float, float | None, float | None, float | None]] = {}
 
     def write(key: dict, statistic: str, value: Tensor, p: float | None = None, **more: object) -> None:
-        point, low, high, _ = spread_interval(torch.as_tensor(value), more.get("draws"))  # type: ignore[arg-type]
+        point, spread, _ = spread_of(torch.as_tensor(value), more.get("draws"))  # type: ignore[arg-type]
+        low, high = (None, None) if spread is None else (float(end[0]) for end in intervals(spread[None]))
         found[(str(key.get("control", "")), statistic)] = (point, low, high, p)
 
     gauge.write_cell(write, FULL.controls(True), method, k)

@@ -8,11 +8,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ..geometry.inference import NUM_DRAWS, draw_p, interval
+from ..geometry.inference import NUM_DRAWS, draw_p
 from ..geometry.moments import Moments
 from ..geometry.projections import Projections
 from ..geometry.subspace import Draws, SecondMoment, draw_shares, eigenbasis, haar_anisotropy, normal_energy
@@ -59,6 +60,8 @@ class Gauge:
         for name, moment in moments.items():
             centred = POPULATIONS.get(name, TRUE).centred
             second = SecondMoment(moment.covariance if centred else moment.second_moment)
+            if centred and second.trace <= 1e-14 * float(moment.second_moment.trace()):
+                continue  # rows that are all the same: without their mean only rounding is left
             self.sums[name] = Projections(directions, num_units, second, blocks, moment.mean if centred else None)
 
     def add_activations(self, h: Float[Tensor, "n d"], units: Int[Tensor, " n"] | None) -> None:
@@ -110,7 +113,9 @@ class Gauge:
         write(key, "anisotropy_share", own.anisotropy, p=p_anisotropy, keep=True)
         write(key, "captured_variance", self.captured(block), chance=chance, keep=True)
         write(key, "enrichment", own.energy / chance, chance=1.0)
-        write(key, "placement", (own.energy - normal) / (oracle.energy - normal), chance=0.0)
+        room = oracle.energy - normal
+        placement = (own.energy - normal) / room.where(room > 1e-9, torch.full_like(room, float("nan")))
+        write(key, "placement", placement, chance=0.0)
         beside = key | {"control": "random_normal"}
         write(beside, "energy_share", normal, chance=chance, draws=draws and draws.energy)
         write(beside, "anisotropy_share", own.normal_anisotropy, draws=draws and draws.anisotropy, keep=True)
@@ -148,7 +153,8 @@ class Gauge:
         drawn = self._drawn[(control, rank)]
         means = (drawn.energy.mean(), drawn.anisotropy.mean(), drawn.variance.mean())
         if colour is None:
-            known = torch.tensor([chance, haar_anisotropy(1.0, 0.0, rank, self.true.width), chance])
+            even = float("nan") if self.true.is_even else haar_anisotropy(1.0, 0.0, rank, self.true.width)
+            known = torch.tensor([chance, even, chance])
             means = (known[0], known[1], known[2])
         write(key, "energy_share", means[0], chance=chance, draws=drawn.energy)
         write(key, "anisotropy_share", means[1], draws=drawn.anisotropy)
@@ -173,11 +179,11 @@ class Gauge:
             write(key | {"control": "oracle"}, "captured_variance", varied[rank - 1], chance=chance)
 
 
-def spread_interval(value: Tensor, draws: Tensor | None) -> tuple[float, float | None, float | None, str]:
-    """A value, its 95% interval, and what the interval is over: draws of a control, or resampled sequences."""
+def spread_of(value: Tensor, draws: Tensor | None) -> tuple[float, np.ndarray | None, str]:
+    """A value, what its 95% interval is taken from, and the word for that: draws of a control, or sequences."""
+    point = float(value.flatten()[0])
     if draws is not None:
-        low, high = interval(torch.cat([draws[:1], draws]))
-        return float(value.flatten()[0]), low, high, "draws"
+        return point, draws.cpu().numpy(), "draws"
     if value.ndim == 1 and value.shape[0] > 1:
-        return float(value[0]), *interval(value), "sequences"
-    return float(value), None, None, ""
+        return point, value[1:].cpu().numpy(), "sequences"
+    return point, None, ""

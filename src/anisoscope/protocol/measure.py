@@ -12,7 +12,7 @@ from ..geometry.subspace import METHODS, Method
 from ..store import METRICS, Writer
 from ..store.environment import environment
 from ..store.schema import table
-from .observe import DEFAULT_RANKS, Protocol
+from .observe import DEFAULT_RANKS, Protocol, primary_rank
 
 
 def manifest_of(look: Look, protocol: Protocol, **more: Any) -> dict[str, Any]:
@@ -23,7 +23,7 @@ def manifest_of(look: Look, protocol: Protocol, **more: Any) -> dict[str, Any]:
         "num_steps": protocol.num_steps,
         "config": protocol.config,
         "model": dict(look.facts),
-        "layers": [site._asdict() for site in look.sites],
+        "layers": [{**site._asdict(), "primary_rank": primary_rank(site.width)} for site in look.sites],
         "environment": environment(),
         **more,
     }

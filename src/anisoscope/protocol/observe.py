@@ -15,12 +15,12 @@ from torch import Tensor
 from ..capture.look import Look
 from ..capture.positions import IGNORED, Half, Site
 from ..errors import InputError
-from ..geometry.inference import NUM_REPLICATES, first_order, resampling_counts
+from ..geometry.inference import NUM_REPLICATES, first_order, intervals, resampling_counts
 from ..geometry.moments import Moments
 from ..geometry.subspace import METHODS, Method
 from .controls import TRUE, populations
 from .frame import Frame
-from .gauge import Gauge, spread_interval
+from .gauge import Gauge, spread_of
 from .grid import CORE, FULL, Grid
 from .shape import Shape, shape_of
 from .views import Survey, cells_of, unit_of_sequence
@@ -113,6 +113,7 @@ class _Measurement:
         self.num_units = int(units[-1]) + 1
         self.units = units[look.positions.sequence[look.positions.half("test")]]
         self.counts = resampling_counts(self.num_units, seed=protocol.seed)
+        self._spreads: list[tuple[dict[str, Any], np.ndarray]] = []  # rows that still want their interval
 
     def run(self) -> None:
         self.survey = Survey.of(self.look)
@@ -136,6 +137,7 @@ class _Measurement:
                 ranks = [one for one in ranks if one == rank]
             gauge.write(write, self.grid, rank, ranks)
             self._write_gradient_rows(site, view, gauge, write)
+        self._fill_intervals()
 
     def _on(self, tensor: Tensor) -> Tensor:
         return self.counts.to(tensor.device)
@@ -185,7 +187,7 @@ class _Measurement:
                     continue
                 frame = Frame.fit(moments, self.protocol.proxies, ranks)
                 left_out = [rank for rank in ranks if rank not in frame.ranks]
-                if left_out and view == self.look.primary_view:
+                if left_out and frame.ranks and view == self.look.primary_view:
                     self._notice(
                         f"{site.layer}: ranks {left_out} left out, the {moments.count} fit rows span only fewer "
                         "directions (constant or rank-deficient activations, or too few rows)"
@@ -233,7 +235,7 @@ class _Measurement:
                 if shape is not None:
                     shapes[(site, view)] = shape
                 elif view == self.look.primary_view:
-                    self.seen.faults.append((site.layer, "all activations are the same: there is no shape to measure"))
+                    self._notice(f"{site.layer}: all activations in view {view} are the same, nothing to measure")
         return shapes
 
     def _add(self, chunk: Any, gauges: Mapping[Any, Gauge], shapes: Mapping[Any, Shape]) -> None:
@@ -289,14 +291,23 @@ class _Measurement:
         draws: Tensor | None = None,
         keep: bool = False,
     ) -> None:
-        point, low, high, over = spread_interval(value, draws)
-        if not np.isfinite(point):
+        if not torch.isfinite(value.flatten()[0]):
             return
+        point, spread, over = spread_of(value, draws)
         row = {**key, "statistic": statistic, "tokens_seen": self.look.tokens_seen, "value": point, "n": num_rows}
-        row |= {"low": low, "high": high, "interval": over, "p": p, "chance": chance}
+        row |= {"interval": over, "p": p, "chance": chance}
         self.seen.rows.append(row)
+        if spread is not None:
+            self._spreads.append((row, spread))
         if keep:
             self.seen.replicates.append({**key, "statistic": statistic, "replicates": value[1:].cpu().numpy()})
+
+    def _fill_intervals(self) -> None:
+        """The intervals of all rows, as few percentiles as there are lengths of replicates and draws."""
+        for length in {len(spread) for _, spread in self._spreads}:
+            some = [(row, spread) for row, spread in self._spreads if len(spread) == length]
+            for (row, _), low, high in zip(some, *intervals(np.stack([spread for _, spread in some])), strict=True):
+                row |= {"low": float(low), "high": float(high)}
 
     def _write_loss(self) -> None:
         """Mean loss over the test positions that enter it."""

@@ -1,7 +1,8 @@
 """What all charts have in common: data in, title and axes, the words of a tooltip."""
 
+import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import altair as alt
 
@@ -24,12 +25,19 @@ def records(rows: Sequence[Row], *columns: str) -> list[Row]:
 
 
 def _short(value: Any) -> Any:
-    return float(f"{value:.4g}") if isinstance(value, float) else value
+    if not isinstance(value, float):
+        return value
+    return float(f"{value:.4g}") if math.isfinite(value) else None
 
 
 def named(table: str) -> alt.Chart:
     """A chart of a table that `finish` hands in: else Altair copies the table with every step of building."""
     return alt.Chart(alt.NamedData(name=table))
+
+
+def layered(*charts: alt.Chart) -> alt.LayerChart:
+    """`alt.layer`, which for charts without facets gives this."""
+    return cast(alt.LayerChart, alt.layer(*charts))
 
 
 def finish(chart: alt.LayerChart, run: RunRows, question: str, height: int, **tables: list[Row]) -> alt.LayerChart:
@@ -62,7 +70,7 @@ def between(format: str) -> str:
 
 def tips(*fields: tuple[str, str] | tuple[str, str, str]) -> list[alt.Tooltip]:
     """Tooltip lines from (field, title) or (field, title, format)."""
-    return [alt.Tooltip(name, title=title, **({"format": more[0]} if more else {})) for name, title, *more in fields]
+    return [alt.Tooltip(name, title=title, format=more[0] if more else alt.Undefined) for name, title, *more in fields]
 
 
 def tick(step: int | None) -> str:

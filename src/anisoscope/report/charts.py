@@ -6,7 +6,7 @@ same charts, puts their titles into its own text, and drives the charts of all r
 >>> from anisoscope.report.rows import RunRows
 >>> from anisoscope.store import METRICS, REPLICATES
 >>> from anisoscope.store.schema import table
->>> rows = table([{"step": 0, "statistic": "loss", "value": 5.5}, {"step": 9, "statistic": "loss", "value": 3.5}], METRICS)
+>>> rows = table([{"step": step, "statistic": "loss", "value": 5.0 - step} for step in (0, 1)], METRICS)
 >>> loss_over_steps(RunRows("mine", {}, rows, table([], REPLICATES))).title.text
 'Did the model learn anything at all?'
 """

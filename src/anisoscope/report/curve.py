@@ -16,6 +16,7 @@ from .canvas import (
     between,
     depth_choice,
     finish,
+    layered,
     middle_depth,
     named,
     records,
@@ -30,11 +31,15 @@ _LINE, _LETTER = 14 / TALL, 6.0 / WIDTH  # the room of a label, in shares of the
 
 def capture_curve(run: RunRows) -> alt.LayerChart:
     """Share of activation variance against share of gradient energy, for the leading directions, one to all."""
-    last = max(len(run.steps) - 1, 0)
+    stills = {look: at for at, look in enumerate(run.stills)}
+    last = max(len(stills) - 1, 0)
     look = alt.param(name="look", value=last, bind=alt.binding_range(min=0, max=last, step=1, name="look "))
-    points = [_described(row) for row in run.points()]
+    points = sorted(
+        (_described(row | {"look": stills[row["look"]]}) for row in run.points()),
+        key=lambda row: row["kind"] != "measurement",
+    )  # drawn first, large
     _place_labels(points)
-    chart = alt.layer(_diagonal(), *_lines(), *_points(points), _step_label()).add_params(
+    chart = layered(_diagonal(), *_lines(), *_points(points), _step_label()).add_params(
         look, depth_choice(run, middle_depth(run))
     )
     said = ("name", "kind", "rank", "x", "y", "low", "high", "over", "n", "label", "label_y", "align")
@@ -43,10 +48,22 @@ def capture_curve(run: RunRows) -> alt.LayerChart:
         run,
         "Do gradients prefer the directions in which activations vary most?",
         TALL,
-        curve=records(run.curve(), "look", "depth", "control", "rank", "x", "y", "low", "high", "chance", "n"),
+        curve=records(
+            [row | {"look": stills[row["look"]]} for row in run.curve()],
+            "look",
+            "depth",
+            "control",
+            "rank",
+            "x",
+            "y",
+            "low",
+            "high",
+            "chance",
+            "n",
+        ),
         points=records(points, "look", "depth", *said),
         ends=[{"x": 0, "y": 0}, {"x": 1, "y": 1}],
-        looks=[{"look": look, "label": _in_words(step)} for look, step in enumerate(run.steps)],
+        looks=[{"look": at, "label": _in_words(run.steps[look])} for look, at in stills.items()],
     )
 
 
@@ -84,7 +101,7 @@ def _lines() -> list[alt.Chart]:
         ("chance:Q", "chance", ".1%"),
         ("n:Q", "tokens", ","),
     )
-    thin = {"strokeWidth": 1.5}
+    thin: dict[str, Any] = {"strokeWidth": 1.5}
     return [
         mine.mark_area(color=MEASUREMENT.light, opacity=0.2).encode(_x(), _y("low"), alt.Y2("high:Q")),
         best.mark_line(color=oracle.light, strokeDash=list(oracle.dash), **thin).encode(_x(), _y(), order="rank:Q"),
@@ -103,11 +120,11 @@ def _points(rows: Sequence[Row]) -> Iterator[alt.Chart]:
         ("rank:Q", "directions"),
         ("x:Q", "share of variance", ".1%"),
         ("y:Q", "share of gradient energy", ".1%"),
-        ("between:N", "95% interval"),
-        ("over:N", "the interval is"),
+        ("between:N", "interval"),
+        ("over:N", "which is"),
         ("n:Q", "tokens", ","),
     )
-    size = {"condition": {"test": "datum.kind === 'measurement'", "value": 150}, "value": 64}
+    size = {"condition": {"test": "datum.kind === 'measurement'", "value": 330}, "value": 64}
     base = named("points").transform_filter(_SHOWN).transform_calculate(between=between(".1%"))
     bars = alt.Color("kind:N", legend=None, scale=colour)
     yield base.mark_rule(strokeWidth=1.2, opacity=0.7).encode(_x(), _y("low"), alt.Y2("high:Q"), color=bars)
@@ -123,12 +140,14 @@ def _points(rows: Sequence[Row]) -> Iterator[alt.Chart]:
 
 
 def _labels(base: alt.Chart) -> Iterator[alt.Chart]:
-    """Names beside the points, over a halo of paper, where there is room for them."""
+    """Names beside the points, over a halo of paper, where there is room for them; a thin line leads to a moved one."""
     room = alt.value(alt.expr("width < 380 ? 0 : 1"))
     for align, dx in (("left", 10), ("right", -10)):
-        words = base.transform_filter(f"datum.label !== '' && datum.align === '{align}'").encode(
-            _x(), _y("label_y"), alt.Text("label:N"), opacity=room
-        )
+        named = base.transform_filter(f"datum.label !== '' && datum.align === '{align}'").encode(_x())
+        moved = named.transform_filter(f"abs(datum.y - datum.label_y) > {_LINE / 2:.3f}")
+        lead: dict[str, Any] = {"color": MUTED, "strokeWidth": 0.7, "x2Offset": dx - dx / 5, "opacity": 0.8}
+        yield moved.mark_rule(**lead).encode(_y(), alt.X2("x:Q"), alt.Y2("label_y:Q"), strokeOpacity=room)
+        words = named.encode(_y("label_y"), alt.Text("label:N"), opacity=room)
         style: dict[str, Any] = {"align": align, "dx": dx, "baseline": "middle", "fontSize": 11}
         yield words.mark_text(**style, stroke=PAPER, strokeWidth=4, strokeOpacity=0.85, strokeJoin="round", color=PAPER)
         yield words.mark_text(**style, color=INK)
@@ -136,8 +155,8 @@ def _labels(base: alt.Chart) -> Iterator[alt.Chart]:
 
 def _step_label() -> alt.Chart:
     base = named("looks").transform_filter("datum.look === look")
-    corner = {"x": alt.value(alt.expr("width - 8")), "y": alt.value(alt.expr("height - 10"))}
-    style: dict[str, Any] = {"align": "right", "baseline": "bottom", "fontSize": 20, "fontWeight": 600}
+    corner = {"x": alt.value(12), "y": alt.value(12)}  # top left: where no curve comes near
+    style: dict[str, Any] = {"align": "left", "baseline": "top", "fontSize": 20, "fontWeight": 600}
     return base.mark_text(**style, color=MUTED, opacity=0.5).encode(text="label:N", **corner)
 
 
@@ -157,9 +176,13 @@ def _described(row: Row) -> Row:
 
 
 def _place_labels(rows: Sequence[Row]) -> None:
-    """Spreads labels that would cover one another around the height they share, frame by frame."""
+    """Spreads labels that would cover one another around the height they share, frame by frame.
+
+    Mere numbers stand only where there is room left.
+    """
     frames: dict[tuple[int, int], list[list[Row]]] = {}
-    for row in sorted((row for row in rows if row["label"]), key=lambda row: row["y"]):
+    named = [row for row in rows if row["label"] and row["kind"] != "other rank"]
+    for row in sorted(named, key=lambda row: row["y"]):
         clusters = frames.setdefault((row["look"], row["depth"]), [])
         cluster = [row]
         while below := next((other for other in clusters if _collide(other, cluster)), None):
@@ -167,6 +190,12 @@ def _place_labels(rows: Sequence[Row]) -> None:
             cluster = sorted(below + cluster, key=lambda row: row["y"])
             _stack(cluster)
         clusters.append(cluster)
+    for row in (row for row in rows if row["kind"] == "other rank"):
+        clusters = frames.setdefault((row["look"], row["depth"]), [])
+        if any(_collide(other, [row]) for other in clusters):
+            row["label"] = ""
+        else:
+            clusters.append([row])
 
 
 def _collide(one: Sequence[Row], other: Sequence[Row]) -> bool:

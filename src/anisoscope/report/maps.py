@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import altair as alt
 
-from .canvas import INK, PAPER, between, finish, lookup, named, records, tick, tips
+from .canvas import INK, PAPER, between, finish, layered, lookup, named, records, tick, tips
 from .palette import DIVERGING, SEQUENTIAL
 from .rows import Row, RunRows
 
@@ -47,7 +47,7 @@ def enrichment_map(run: RunRows, width: float | None = None) -> alt.LayerChart:
         ("n:Q", "tokens", ","),
     )
     x, y = _axes(run)
-    chart = alt.layer(
+    chart = layered(
         _cells(run, ".2f").encode(x, y, color=colour, tooltip=tooltip),
         named("cells").transform_filter("datum.unsure").mark_point(size=12, filled=True, color=INK).encode(x, y),
     )
@@ -72,25 +72,25 @@ def anisotropy_map(run: RunRows) -> alt.LayerChart:
         ("n:Q", "tokens", ","),
     )
     x, y = _axes(run)
-    chart = alt.layer(_cells(run, ".1%").encode(x, y, color=colour, tooltip=tooltip))
+    chart = layered(_cells(run, ".1%").encode(x, y, color=colour, tooltip=tooltip))
     cells = records(run.shape("anisotropy"), "look", "depth", "layer", "value", "low", "high", "n")
     return finish(chart, run, "How lopsided are the activations, block by block?", _height(run, 24), cells=cells)
 
 
 def _axes(run: RunRows) -> tuple[alt.X, alt.Y]:
+    """All looks and all layers, also those without a cell: the maps of two runs have the same rows."""
     steps, layers = dict(enumerate(map(tick, run.steps))), {row["depth"]: row["layer"] for row in run.layers}
     labels = alt.Axis(labelExpr=lookup(steps, "datum.value"), labelAngle=0, labelOverlap="greedy", labelSeparation=6)
     names = alt.Axis(labelExpr=lookup(layers, "datum.value"), labelLimit=110)
-    return alt.X("look:O", title="training step", axis=labels), alt.Y(
-        "depth:O", title=None, sort="descending", axis=names
-    )
+    x = alt.X("look:O", title="training step", axis=labels, scale=alt.Scale(domain=list(steps)))
+    return x, alt.Y("depth:O", title=None, axis=names, scale=alt.Scale(domain=sorted(layers, reverse=True)))
 
 
 def _cells(run: RunRows, format: str) -> alt.Chart:
     steps = lookup(dict(enumerate(map(tick, run.steps))), "datum.look")
-    return named("cells").transform_calculate(between=between(format), step=steps).mark_rect(
-        stroke=PAPER, strokeWidth=2, cornerRadius=3
-    )  # fmt: skip
+    seam = 2 if len(run.steps) <= 40 else 0  # between cells wide enough to have one
+    told = named("cells").transform_calculate(between=between(format), step=steps)
+    return told.mark_rect(stroke=PAPER, strokeWidth=seam, cornerRadius=3)
 
 
 def _height(run: RunRows, row: int) -> int:

@@ -1,6 +1,7 @@
 """Colours, marks and their names: one table that the charts, the legends and the style sheet share.
 
-The charts hold the light colours. The page writes each as a CSS variable, so that dark, light and print need no redrawing.
+The charts hold the light colours. The page writes each as a CSS variable, so that dark, light and print need no
+redrawing.
 Told apart by shape or dash as well as by colour; orange and blue stay apart for every common kind of colour blindness.
 """
 
@@ -56,6 +57,7 @@ _UP = "M0,-.9L.9,.7H-.9Z"
 _DOWN = "M0,.9L.9,-.7H-.9Z"
 _LEFT = "M-.9,0L.7,-.9V.9Z"
 _RIGHT = "M.9,0L-.7,.9V-.9Z"
+_CROSS = "M-.9,-.5L-.5,-.9L0,-.4L.5,-.9L.9,-.5L.4,0L.9,.5L.5,.9L0,.4L-.5,.9L-.9,.5L-.4,0Z"
 _PLUS = "M-.3,-.9H.3V-.3H.9V.3H.3V.9H-.3V.3H-.9V-.3H-.3Z"
 
 
@@ -75,7 +77,7 @@ class Series:
 
 
 MEASUREMENT = Series("the leading directions", "measure", _DISC)
-SECOND_PROXY = Series("leading directions, not centred", "measure", _DIAMOND)
+SECOND_PROXY = Series("leading directions, not centred", "measure", _CROSS)
 CONTROL_SERIES = {
     "sampled_labels": Series("sampled labels", "sampled", _UP, (7, 3), "sampled labels"),
     "permuted_labels": Series("permuted labels", "permuted", _DOWN, (2, 2), "permuted labels"),

@@ -12,17 +12,19 @@ import pyarrow as pa
 from ..claims.replicates import interval, median
 from ..store import Reader
 
-_PRIMARY = {"proxy": "pca", "rank": 16}
 MEDIAN = -1  # stands where a depth does: the median over blocks
+MOST_STILLS = 24  # of the capture curve: a long run would make the page too large
 Row = dict[str, Any]
 
-# `layers`: the primary rank follows from the width as the protocol declares it; the width follows from chance = k / D.
+# `layers`: as the rows name them, also where the manifest says less; the width follows from chance = k / D.
 _LAYERS = """
 create table layers as
 select layer, depth, max(round(rank / chance)) filter (statistic = 'energy_share' and chance > 0)::int as width,
-       greatest(1, least($rank, width // 8)) as primary_rank
-from metrics where layer <> '' and depth is not null and site in ('block', 'embedding') group by layer, depth
+       coalesce(any_value(declared.primary_rank), greatest(1, least(16, width // 8))) as primary_rank
+from metrics left join declared using (layer)
+where layer <> '' and depth is not null and site in ('block', 'embedding') group by layer, depth
 """
+_DECLARED = pa.schema([("layer", pa.string()), ("primary_rank", pa.int32())])
 _LOOKS = """
 create table looks as
 select (row_number() over (order by step nulls first) - 1)::int as look, step
@@ -40,10 +42,10 @@ _CURVE = """
 select e.look, e.depth, e.control, e.rank, v.value as x, e.value as y, e.low, e.high, e.chance, e.n
 from cells e join cells v using (look, layer, depth, proxy, rank, control)
 where e.statistic = 'energy_share' and v.statistic = 'captured_variance' and proxy = 'pca'
-      and control in ('', 'oracle')
+      and control in ('', 'oracle') and list_contains($looks, look)
 union all
 select distinct look, depth, control, 0, 0, 0, 0, 0, 0, n from cells
-where statistic = 'energy_share' and proxy = 'pca' and control in ('', 'oracle')
+where statistic = 'energy_share' and proxy = 'pca' and control in ('', 'oracle') and list_contains($looks, look)
 order by look, depth, control, rank
 """
 # A control that moves no directions (other labels, other weights of the rows) captures what the measurement captures.
@@ -58,7 +60,7 @@ left join cells own on (own.look, own.layer, own.proxy, own.rank, own.control, o
 where e.statistic = 'energy_share' and e.control <> 'oracle' and e.control not like '%/%'
       and (e.control = '' or (e.proxy = $proxy and e.rank = e.primary_rank))
       and (e.proxy, e.rank) in (select (proxy, rank) from cells where statistic = 'enrichment')
-      and coalesce(v.value, own.value) is not null
+      and coalesce(v.value, own.value) is not null and list_contains($looks, e.look)
 order by e.look, e.depth, e.proxy, e.rank, e.control
 """
 _PRIMARY_CELLS = """
@@ -69,8 +71,14 @@ order by look, depth
 _SHAPE = """
 select look, m.step, layer, depth, value, low, high, n from metrics m join layers using (layer, depth)
 join looks on m.step is not distinct from looks.step
-where statistic = $statistic and gradient = '' and control = '' and view = $view and site in ('block', 'embedding')
+where statistic = $statistic and gradient = '' and control = '' and view = getvariable('view')
+      and site in ('block', 'embedding')
 order by look, depth
+"""
+_REPLICATES = """
+select step, layer, control, statistic, replicates from replicates join layers using (layer, depth)
+where proxy = $proxy and rank = primary_rank and view = getvariable('view') and gradient = 'hidden'
+      and regime = 'tracking' and "group" = ''
 """
 _LOSS = """
 select look, m.step, value, low, high, n from metrics m join looks on m.step is not distinct from looks.step
@@ -97,7 +105,9 @@ class RunRows:
     def _connection(self) -> duckdb.DuckDBPyConnection:
         connection = duckdb.connect()
         connection.register("metrics", self.metrics)
-        connection.execute(_LAYERS, {"rank": self._primary["rank"]})
+        connection.register("replicates", self.replicates)
+        connection.register("declared", self._declared)
+        connection.execute(_LAYERS)
         connection.execute(_LOOKS)
         connection.execute("set variable view = $view", {"view": self.view})
         connection.execute(_CELLS)
@@ -107,8 +117,18 @@ class RunRows:
         return self._connection.sql(query, params=parameters).to_arrow_table().to_pylist()
 
     @property
-    def _primary(self) -> Mapping[str, Any]:
-        return _PRIMARY | dict((self.manifest.get("config") or {}).get("primary") or {})
+    def _declared(self) -> pa.Table:
+        """The primary rank of each layer, as far as the manifest declares it."""
+        layers = self.manifest.get("layers") or []
+        known = [layer for layer in layers if isinstance(layer.get("primary_rank"), int)]
+        rows = [{name: layer.get(name) for name in _DECLARED.names} for layer in known]
+        return pa.Table.from_pylist(rows, schema=_DECLARED)
+
+    @property
+    def proxy(self) -> str:
+        """The primary proxy."""
+        primary = (self.manifest.get("config") or {}).get("primary") or {}
+        return str(primary.get("proxy", "pca"))
 
     @property
     def view(self) -> str:
@@ -129,24 +149,31 @@ class RunRows:
         return [row["step"] for row in self._ask("select step from looks order by look")]
 
     @cached_property
+    def stills(self) -> list[int]:
+        """The looks at which the capture curve is drawn: all of them, or as many as a page can hold, evenly picked."""
+        last = len(self.steps) - 1
+        most = min(MOST_STILLS, last + 1)
+        return sorted({round(at * last / max(most - 1, 1)) for at in range(most)})
+
+    @cached_property
     def has_gradients(self) -> bool:
         return bool(self.shares("energy_share", ("",)))
 
     def curve(self) -> list[Row]:
         """The capture curve: x share of variance, y share of gradient energy, by look, depth, control ("", oracle)."""
-        return self._ask(_CURVE)
+        return self._ask(_CURVE, looks=self.stills)
 
     def points(self) -> list[Row]:
         """Points in the plane of the capture curve: each proxy at its own ranks, each control at the primary one."""
-        return self._ask(_POINTS, proxy=self._primary["proxy"])
+        return self._ask(_POINTS, proxy=self.proxy, looks=self.stills)
 
     def shares(self, statistic: str, controls: tuple[str, ...]) -> list[Row]:
         """A statistic of the primary cell, beside controls, by look and layer."""
-        return self._ask(_PRIMARY_CELLS, statistic=statistic, proxy=self._primary["proxy"], controls=list(controls))
+        return self._ask(_PRIMARY_CELLS, statistic=statistic, proxy=self.proxy, controls=list(controls))
 
     def shape(self, statistic: str) -> list[Row]:
         """A score of the activations by look and layer, in the primary view."""
-        return self._ask(_SHAPE, statistic=statistic, view=self.view)
+        return self._ask(_SHAPE, statistic=statistic)
 
     def loss(self) -> list[Row]:
         return self._ask(_LOSS)
@@ -179,14 +206,10 @@ class RunRows:
     @cached_property
     def _replicates(self) -> dict[tuple[int | None, str, str, str], np.ndarray]:
         """The replicates of the primary cells."""
-        ranks = {row["layer"]: row["primary_rank"] for row in self.layers}
-        keep = pa.compute.and_(
-            pa.compute.equal(self.replicates["view"], self.view),
-            pa.compute.equal(self.replicates["proxy"], self._primary["proxy"]),
-        )
-        found = {}
-        for row in self.replicates.filter(keep).to_pylist():
-            if row["rank"] == ranks.get(row["layer"]) and row["gradient"] == "hidden" and not row["group"]:
-                key = (row["step"], row["layer"], row["control"], row["statistic"])
-                found[key] = np.asarray(row["replicates"], dtype=np.float64)
-        return found
+        rows = self._ask(_REPLICATES, proxy=self.proxy)
+        return {
+            (row["step"], row["layer"], row["control"], row["statistic"]): np.asarray(
+                row["replicates"], dtype=np.float64
+            )
+            for row in rows
+        }

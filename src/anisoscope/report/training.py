@@ -1,10 +1,11 @@
 """Charts over training: shares beside their controls, and the loss."""
 
+import math
 from typing import Any
 
 import altair as alt
 
-from .canvas import INK, OVER, PERCENT, SMALL, between, depth_choice, finish, named, records, tips
+from .canvas import INK, OVER, PERCENT, SMALL, between, depth_choice, finish, layered, named, records, tips
 from .palette import MEASUREMENT, series_of
 from .rows import MEDIAN, Row, RunRows
 
@@ -42,7 +43,7 @@ def _shares_over_steps(
     chosen = base.transform_filter("datum.depth === depth")
     banded = chosen.transform_filter("datum.control === '' || datum.control === 'random_normal'")
     single = base.transform_filter(f"depth === {MEDIAN} && datum.depth !== {MEDIAN} && datum.control === ''")
-    chart = alt.layer(
+    chart = layered(
         single.mark_line(color=MEASUREMENT.light, strokeWidth=1, opacity=0.35).encode(x, y, detail="depth:N"),
         banded.mark_area(opacity=0.2).encode(x, alt.Y("low:Q"), alt.Y2("high:Q"), color=colour),
         chosen.mark_line().encode(x, y, color=colour, strokeDash=dash, strokeWidth=width, order="at:Q"),
@@ -60,8 +61,8 @@ _TIPS = tips(
     ("layer:N", "layer"),
     ("at:Q", "step", ","),
     ("value:Q", "share", ".1%"),
-    ("between:N", "95% interval"),
-    ("over:N", "the interval is"),
+    ("between:N", "interval"),
+    ("over:N", "which is"),
     ("n:Q", "tokens", ","),
 )
 
@@ -75,16 +76,32 @@ def step_axis(run: RunRows) -> alt.X:
     steps = [step for step in run.steps if step is not None]
     positive = [step for step in steps if step > 0]
     wide = len(positive) > 1 and positive[-1] / positive[0] > 30
-    scale: dict[str, Any] = {"type": "symlog", "constant": 1} if wide else {"zero": False, "padding": 8}
+    first, last = min(steps, default=0), max(steps, default=0)
+    domain = [first, last] if first < last else [first - 1, first + 1]
+    scale: dict[str, Any] = {"type": "symlog", "constant": 1} if wide else {"padding": 8}
     axis = alt.Axis(
-        values=steps or [0],
+        values=_ticks(steps or [0], wide),
         labelExpr="'unknown'" if None in run.steps else "format(datum.value, ',')",
         labelOverlap="greedy",
         labelSeparation=8,
         grid=False,
     )
     title = "training step" + (" (log scale)" if wide else "")
-    return alt.X("at:Q", title=title, axis=axis, scale=alt.Scale(**scale, nice=False))
+    return alt.X("at:Q", title=title, axis=axis, scale=alt.Scale(**scale, domain=domain, nice=False, zero=False))
+
+
+def _ticks(steps: list[int], wide: bool) -> list[int]:
+    """As many steps as there is room for, the last one always among them.
+
+    >>> _ticks([0, 50, 98, 100], wide=False)
+    [0, 50, 100]
+    """
+    places = [math.log1p(step) if wide else float(step) for step in steps]
+    room, kept = 0.08 * (places[-1] - places[0]), [len(steps) - 1]
+    for at in reversed(range(len(steps) - 1)):
+        if places[kept[-1]] - places[at] >= room:
+            kept.append(at)
+    return [steps[at] for at in reversed(kept)]
 
 
 def loss_over_steps(run: RunRows) -> alt.LayerChart:
@@ -98,7 +115,7 @@ def loss_over_steps(run: RunRows) -> alt.LayerChart:
         ("n:Q", "tokens", ","),
     )
     band = alt.Y("low:Q").scale(zero=False)
-    chart = alt.layer(
+    chart = layered(
         base.mark_area(color=MEASUREMENT.light, opacity=0.2).encode(x, band, alt.Y2("high:Q")),
         base.mark_line(color=MEASUREMENT.light, strokeWidth=2.5).encode(x, y),
         base.transform_calculate(between=between(".3f"))
