@@ -30,10 +30,12 @@ class Noisy(Stack):
         self.drop = nn.Dropout(0.5)
         self.register_buffer("num_calls", torch.zeros(()))
         self.register_buffer("last", torch.zeros(2), persistent=False)
+        self.register_buffer("drift", torch.zeros(()))
 
     def run(self, h: Tensor) -> Tensor:
         self.num_calls += 1
         self.last = torch.full((2,), float(self.num_calls))
+        self.drift += h.mean()
         h = h + torch.rand(()) + np.random.rand() + random.random()  # noqa: NPY002
         h = self.norm(h.flatten(0, 1)).view_as(h)
         return super().run(self.drop(h))
@@ -54,7 +56,8 @@ def state_of(model: nn.Module) -> dict[str, object]:
         for kind in vars(module):
             if "hooks" in kind:
                 held[f"{kind} of {name}"] = len(getattr(module, kind) or ())
-    held |= {f"flags of {name}": (p.requires_grad, p.is_leaf) for name, p in model.named_parameters()}
+    for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+        held[f"flags of {name}"] = (tensor.requires_grad, tensor.is_leaf)
     return held
 
 
@@ -108,7 +111,9 @@ def test_the_noisy_model_would_give_itself_away() -> None:
     model, before = Noisy(), streams()
     was = state_of(model)
     model(windows().test_ids)
-    assert {"buffer num_calls", "buffer last", "buffer norm.running_mean"} <= set(changes(was, state_of(model)))
+    assert {"buffer num_calls", "buffer last", "buffer norm.running_mean", "flags of drift"} <= set(
+        changes(was, state_of(model))
+    )
     assert all(now != then for now, then in zip(streams(), before, strict=True))
 
 

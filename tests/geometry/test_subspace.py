@@ -115,7 +115,7 @@ def test_more_directions_than_the_rows_span_are_refused(dtype: type) -> None:
     assert tangent_basis(flat, 3).shape == (20, 3)
     with pytest.raises(InputError, match="rank k = 5, but the activations have rank 3 only"):
         tangent_basis(flat, 5)
-    with pytest.raises(InputError, match="rank k = 2, but the activations have rank 0 only"):
+    with pytest.raises(InputError, match="rank k = 2, but all rows of the activations are the same"):
         tangent_basis(np.full((50, 6), 3.1, dtype), 2)
     few = rng.normal(size=(4, 20)).astype(dtype)
     assert tangent_basis(few, 4, "svd").shape == (20, 4)

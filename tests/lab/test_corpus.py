@@ -1,5 +1,6 @@
 """The text that every Python carries, and the tokenizer trained on it."""
 
+import hashlib
 import subprocess
 import sys
 
@@ -13,15 +14,23 @@ from anisoscope.lab import corpus
 from anisoscope.lab.corpus import embedded_corpus, passages
 from anisoscope.lab.tokenizer import MASK, train_tokenizer
 
-FINGERPRINT = (
-    "import hashlib; from anisoscope.lab.corpus import embedded_corpus; from anisoscope.lab.tokenizer import *;"
-    "text = embedded_corpus(); print(hashlib.sha256((text + train_tokenizer(text, 400).to_str()).encode()).hexdigest())"
-)
+FINGERPRINT = """
+from anisoscope.lab.corpus import embedded_corpus
+from anisoscope.lab.tokenizer import train_tokenizer
+import hashlib
+text = embedded_corpus()
+print(hashlib.sha256((text + train_tokenizer(text[:200_000], 600).to_str()).encode()).hexdigest())
+"""
 
 
 @pytest.fixture(scope="module")
-def text() -> str:
-    return embedded_corpus()
+def pieces() -> list[str]:
+    return passages()
+
+
+@pytest.fixture(scope="module")
+def text(pieces) -> str:
+    return "\n\n".join(pieces)
 
 
 @pytest.fixture(scope="module")
@@ -35,35 +44,29 @@ def test_corpus_is_large_and_english(text):
     assert words.count("the") / len(words) > 0.03  # English has about .05
 
 
-def test_no_passage_comes_twice(text):
-    pieces = passages()
+def test_no_passage_comes_twice(pieces):
     assert len(pieces) == len(set(pieces)) > 3000
-    assert "\n\n".join(pieces) == text
 
 
-def test_corpus_and_tokenizer_do_not_depend_on_the_process():
-    """Two processes with other hash seeds: no set's order reaches the text."""
-    prints = {
-        subprocess.run(
-            [sys.executable, "-c", FINGERPRINT],
-            env={"PYTHONHASHSEED": seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for seed in ("1", "2")
-    }
-    assert len(prints) == 1
+def test_corpus_and_tokenizer_do_not_depend_on_the_process(text, tokenizer):
+    """Another process, another hash seed: no set's order reaches the text."""
+    command = [sys.executable, "-c", FINGERPRINT]
+    printed = subprocess.run(command, env={"PYTHONHASHSEED": "7"}, capture_output=True, text=True, check=True).stdout
+    assert printed.strip() == hashlib.sha256((text + tokenizer.to_str()).encode()).hexdigest()
 
 
-def test_docstrings_are_parsed_and_never_run(tmp_path):
+def test_docstrings_are_parsed_once_each_and_never_run(tmp_path, monkeypatch):
     long = "A sentence that is long enough to be kept, because it has more than eighty characters in it."
+    nested = f'try:\n  pass\nexcept E:\n  def f():\n    """{long} B.\n\n    C:\n      D.\n    """'
     (tmp_path / "test").mkdir()
     (tmp_path / "test" / "skipped.py").write_text(f'"""{long} But in a skipped folder."""')
     (tmp_path / "a.py").write_text(f'"""{long}"""\nraise SystemExit\nclass A:\n    """Short."""')
-    (tmp_path / "b.py").write_text(f'def f():\n    """{long} B.\n\n        Indented.\n    """')
+    (tmp_path / "b.py").write_text(nested)
+    (tmp_path / "c.py").write_text(f'class C:\n    def f(self):\n        """{long}"""')  # a second time
     (tmp_path / "broken.py").write_text("def (")
-    assert list(corpus._docstrings(tmp_path)) == [long, f"{long} B.\n\n    Indented."]
+    assert list(corpus._docstrings(tmp_path)) == [long, f"{long} B.\n\nC:\n  D.", long]
+    monkeypatch.setattr(corpus.sysconfig, "get_path", lambda name: str(tmp_path))
+    assert passages().count(long) == 1
 
 
 def test_a_python_without_sources_is_said(monkeypatch, tmp_path):
@@ -84,15 +87,15 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("text", HOSTILE)
-def test_hostile_text_comes_back(tokenizer, text):
-    assert tokenizer.decode(tokenizer.encode(text).ids) == text
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_hostile_text_comes_back(tokenizer, hostile):
+    assert tokenizer.decode(tokenizer.encode(hostile).ids) == hostile
 
 
 @settings(max_examples=25)
-@given(st.text())
-def test_any_text_comes_back(tokenizer, text):
-    assert tokenizer.decode(tokenizer.encode(text).ids) == text
+@given(drawn=st.text())
+def test_any_text_comes_back(tokenizer, drawn):
+    assert tokenizer.decode(tokenizer.encode(drawn).ids) == drawn
 
 
 def test_no_text_can_smuggle_the_mask_in(tokenizer):
@@ -109,10 +112,10 @@ def test_encoding_adds_nothing(tokenizer):
     assert tokenizer.get_vocab_size() == 600
 
 
-def test_an_endless_word_does_not_stop_the_training():
-    """Without the cut into pieces this takes hours."""
-    word = "".join(chr(97 + i * i % 17 + i % 7) for i in range(200_000))
-    assert train_tokenizer(word, 700).get_vocab_size() > 300
+def test_an_endless_word_is_trained_on_in_pieces():
+    """Whole, a million letters without a space train for hours; whole, these would make tokens of 10,000 letters."""
+    tokenizer = train_tokenizer("a" * 50_000, 700)
+    assert 100 < max(map(len, tokenizer.get_vocab())) <= 1000
 
 
 def test_a_short_text_gives_fewer_entries_and_too_few_are_refused():

@@ -45,14 +45,24 @@ def test_only_the_encoder_sees_later_tokens(ids, causal, norm):
     assert same[:, :7].all() if causal else not same[:, :7].any()
 
 
-def test_attention_sees_order_and_distance_only(ids):
-    """Rotary: moved along by five places, the same tokens score the same; in another order, not."""
+def test_attention_sees_distance_only():
+    """Rotary: moved along by five places, the same tokens score the same."""
     attention = build(CAUSAL, seed=0).blocks[0].attention
     q, k = torch.randn(2, 1, 2, 12, 8)
     q, k = q[:, :, :1].expand(q.shape), k[:, :, :1].expand(k.shape)  # one query and one key, everywhere
     scores = attention._rotate(q) @ attention._rotate(k).mT
     torch.testing.assert_close(scores[..., :7, :7], scores[..., 5:, 5:], rtol=1e-5, atol=1e-5)  # float32 sums of 8
     assert not torch.allclose(scores[..., 0, 0], scores[..., 0, 5])
+
+
+def test_the_encoder_reads_order(ids):
+    """Without positions, an encoder of the reversed text would be the reversed encoder of the text."""
+    model = build(replace(CAUSAL, causal=False), seed=0).eval()
+    assert not torch.allclose(model(ids.flip(1)).flip(1), model(ids), atol=1e-5)
+    for block in model.blocks:  # the proof: with every angle at zero they are equal
+        block.attention.cos.fill_(1.0)
+        block.attention.sin.zero_()
+    torch.testing.assert_close(model(ids.flip(1)).flip(1), model(ids), atol=1e-5, rtol=1e-5)
 
 
 def test_a_block_returns_a_bare_tensor_and_short_sequences_fit(ids):

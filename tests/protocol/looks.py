@@ -8,6 +8,9 @@ import torch
 
 from anisoscope import Look
 from anisoscope.capture.positions import Chunk
+from anisoscope.protocol.observe import Observation
+from anisoscope.store import METRICS
+from anisoscope.store.schema import table
 
 WIDTH = 16
 
@@ -41,6 +44,11 @@ def a_look(
     by_layer = [{f"blocks.{i}": np.roll(x, i, axis=1) for i in range(layers)} for x in (h, *g.values())]
     others = dict(zip(list(g)[1:], by_layer[2:], strict=True))
     return Look.from_arrays(by_layer[0], by_layer[1], sequences, gradients=others or None, **more)
+
+
+def stored(seen: Observation) -> list[dict[str, object]]:
+    """The rows as the store holds them: every column there, text empty and numbers None where they say nothing."""
+    return table(seen.rows, METRICS).to_pylist()
 
 
 def rescanned(look: Look, change: object = None, pieces: bool = False) -> Look:

@@ -11,7 +11,7 @@ from anisoscope.capture.positions import Chunk
 from anisoscope.protocol.observe import Observation, Protocol
 from anisoscope.protocol.views import unit_of_sequence
 from anisoscope.store import vocabulary
-from protocol.looks import WIDTH, a_look, arrays, rescanned
+from protocol.looks import WIDTH, a_look, arrays, rescanned, stored
 from reference import rows as slow
 from reference import shares
 
@@ -22,9 +22,9 @@ KEYS = ("layer", "proxy", "rank", "view", "control", "statistic", "gradient")
 def numbers(seen: Observation, layer: str | None = None) -> dict[tuple[object, ...], list[float]]:
     names = ("value", "low", "high", "p", "n")
     return {
-        tuple(row.get(key) or "" for key in KEYS): [row[name] for name in names if row[name] is not None]
-        for row in seen.rows
-        if layer in (None, row.get("layer"))
+        tuple(row[key] or "" for key in KEYS): [row[name] for name in names if row[name] is not None]
+        for row in stored(seen)
+        if layer in (None, row["layer"])
     }
 
 
@@ -250,7 +250,7 @@ def test_one_row_with_a_gradient_is_measured() -> None:
 def test_no_gradients_at_all_gives_shapes_only() -> None:
     h, _, sequences, _ = arrays(13)
     seen = Protocol(RANKS).observe(an.Look.from_arrays(h, None, sequences))
-    assert {row["gradient"] for row in seen.rows} == {""}
+    assert {row["gradient"] for row in stored(seen)} == {""}
     assert seen.bases.keys() == {"array|pca|all", "array|svd|all"}
     assert not seen.faults
 
@@ -265,7 +265,7 @@ def test_ranks_that_cannot_be_are_left_out_with_a_notice() -> None:
         f"blocks.0: ranks [8] left out, the {slow.halves(sequences).sum()} fit rows span only fewer directions "
         "(constant or rank-deficient activations, or too few rows)"
     ]
-    ranks = {row["rank"] for row in seen.rows if row.get("control") == "random_normal"}
+    ranks = {row["rank"] for row in stored(seen) if row.get("control") == "random_normal"}
     assert ranks == {2}
 
 
@@ -273,7 +273,7 @@ def test_constant_activations_are_a_fault() -> None:
     h, g, sequences, _ = arrays(15)
     seen = measured(a_look(np.full_like(h, 0.3), g, sequences))
     assert [reason for _, reason in seen.faults] == ["all activations are the same: there is no shape to measure"]
-    assert not any(row["proxy"] for row in seen.rows if row.get("proxy"))
+    assert not any(row["proxy"] for row in stored(seen) if row.get("proxy"))
 
 
 @pytest.mark.parametrize("width", [1, 2, 3])
@@ -281,7 +281,7 @@ def test_narrow_layers(width: int) -> None:
     rng = np.random.default_rng(width)
     h, g = rng.normal(size=(40, width)), {"true": rng.normal(size=(40, width))}
     seen = measured(a_look(h, g, np.repeat(np.arange(8), 5)))
-    ranks = {row.get("rank") for row in seen.rows if row.get("proxy") and row["statistic"] == "placement"}
+    ranks = {row.get("rank") for row in stored(seen) if row.get("proxy") and row["statistic"] == "placement"}
     assert ranks == ({1} if width > 1 else set())
 
 
@@ -296,7 +296,7 @@ def words(seen: Observation) -> None:
         assert row.get("gradient") or not row.get("proxy")
         assert row.get("gradient") in ("", "hidden", None)
         assert row.get("regime") in ("", "tracking", None)
-    for row in seen.rows:
+    for row in stored(seen):
         assert row["interval"] in ("", "sequences", "draws")
         assert (row["low"] is None) == (row["high"] is None) == (row["interval"] == "")
         if row["low"] is not None:
@@ -313,7 +313,7 @@ def test_a_look_writes_about_300_rows_a_layer(objective: str) -> None:
         words(seen)
     assert 200 <= len(core.rows) <= 330
     assert len(core.rows) < len(full.rows) <= 2 * 330
-    ranks = {row["rank"] for row in core.rows if row.get("control") == "sampled_labels"}
+    ranks = {row["rank"] for row in stored(core) if row.get("control") == "sampled_labels"}
     assert ranks == {8, 16, 32}
     kept = {(row.get("control"), row["statistic"]) for row in core.replicates}
     assert {("sampled_labels", "energy_share"), ("random_normal", "anisotropy_share"), (None, "captured_variance")} <= {

@@ -9,7 +9,7 @@ from scipy import stats
 
 from anisoscope.geometry.inference import resampling_counts
 from anisoscope.protocol.observe import Observation, Protocol, primary_rank
-from protocol.looks import WIDTH, a_look, arrays
+from protocol.looks import WIDTH, a_look, arrays, stored
 from reference import rows as slow
 from reference import shares
 
@@ -20,8 +20,8 @@ PRIMARY = primary_rank(WIDTH)
 def by_key(seen: Observation, layer: str = "blocks.0") -> dict[tuple[object, ...], dict[str, object]]:
     """{(proxy, rank, view, control, statistic): row} of one layer; every key once."""
     keys = ("proxy", "rank", "view", "control", "statistic")
-    mine = [row for row in seen.rows if row.get("layer") == layer]
-    found = {tuple(row.get(key) or "" for key in keys): row for row in mine}
+    mine = [row for row in stored(seen) if row["layer"] == layer]
+    found = {tuple(row[key] or "" for key in keys): row for row in mine}
     assert len(found) == len(mine), "a key stands for two rows"
     return found
 
@@ -263,4 +263,4 @@ def test_loss_is_the_mean_over_test_positions_that_enter_it() -> None:
     assert row["value"] == pytest.approx(float(losses.numpy()[inside].mean()), rel=1e-6)
     assert row["n"] == inside.sum()
     assert row["low"] < row["value"] < row["high"]
-    assert row.get("layer", "") == ""
+    assert row["layer"] == ""

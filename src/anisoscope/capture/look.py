@@ -129,24 +129,22 @@ class Look:
                 f"gradients names {', '.join(map(repr, unknown))}; wanted some of {', '.join(LABELS[1:])}: those of "
                 "the true labels are g"
             )
-        labelled = {
-            label: _by_layer(given[label], "g" if label == "true" else f"gradients[{label!r}]")
-            for label in LABELS
-            if given.get(label) is not None
-        }
+        labelled = {label: _by_layer(given[label], _name_of(label)) for label in LABELS if given.get(label) is not None}
+        for label, arrays in labelled.items():
+            if arrays.keys() != hidden.keys():
+                raise InputError(
+                    f"{_name_of(label)} has the layers {', '.join(arrays)}, h has {', '.join(hidden)}; wanted the same, "
+                    "as {layer: array} in both or as one array each"
+                )
         for name, layer, array in _walk(hidden, labelled):
-            if layer not in hidden:
-                raise InputError(f"{name} has a layer {layer!r} that h has not; h has {', '.join(hidden)}")
             if array.shape[0] != num_rows:
-                raise InputError(f"{name} has {array.shape[0]} rows, h has {num_rows}: one row per position in both")
+                raise InputError(
+                    f"{name} has {array.shape[0]} rows, h has {num_rows}; wanted one row per position in both"
+                )
             if array.shape[1] != hidden[layer].shape[1]:
                 raise InputError(
-                    f"{name} has width {array.shape[1]}, h has {hidden[layer].shape[1]}: both of the same layer"
+                    f"{name} has width {array.shape[1]}, h has {hidden[layer].shape[1]}; wanted both of the same layer"
                 )
-        for label, arrays in labelled.items():
-            absent = [layer for layer in hidden if layer not in arrays]
-            if absent:
-                raise InputError(f"the gradients {label!r} lack the layers {absent}: give one array a layer of h")
 
         codes = sequence_codes(sequences, num_rows)
         order = torch.from_numpy(np.argsort(codes, kind="stable"))
@@ -196,6 +194,10 @@ def _by_layer(arrays: object, name: str) -> dict[str, Tensor]:
     return {"array": rows_of(arrays, name, least=2)}
 
 
+def _name_of(label: str) -> str:
+    return "g" if label == "true" else f"gradients[{label!r}]"
+
+
 def _walk(
     hidden: Mapping[str, Tensor], labelled: Mapping[str, Mapping[str, Tensor]]
 ) -> Iterator[tuple[str, str, Tensor]]:
@@ -203,7 +205,7 @@ def _walk(
         yield "h" if layer == "array" else f"h[{layer!r}]", layer, array
     for label, arrays in labelled.items():
         for layer, array in arrays.items():
-            yield f"the gradient {label!r} of {layer!r}", layer, array
+            yield _name_of(label) + ("" if layer == "array" else f"[{layer!r}]"), layer, array
 
 
 def sequence_codes(sequences: object | None, num_rows: int, name: str = "sequences") -> np.ndarray:
@@ -224,8 +226,8 @@ def _column(values: object | None, name: str, order: Tensor, boolean: bool = Fal
         return None
     try:
         column = torch.as_tensor(values).cpu()
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(f"{name} is no column of numbers ({error}); wanted one entry per row of h") from None
+    except (TypeError, ValueError, RuntimeError):
+        raise InputError(f"{name} is no column of numbers; wanted one per row of h: give token ids, not text") from None
     if column.shape != order.shape:
         raise InputError(f"{name} has shape {tuple(column.shape)}; wanted ({order.shape[0]},), one entry per row of h")
     return (column.bool() if boolean else column.long())[order]

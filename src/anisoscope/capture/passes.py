@@ -28,6 +28,13 @@ class Passes:
     def __init__(
         self, model: nn.Module, windows: Windows, *, layers: Sequence[str] | None = None, batch_size: int = 16
     ) -> None:
+        if not isinstance(model, nn.Module):
+            raise ModelError(f"model is a {type(model).__name__}; wanted a torch.nn.Module: load it first")
+        if not isinstance(windows, Windows):
+            raise InputError(
+                f"windows is a {type(windows).__name__}; wanted an.Windows: make them with an.Windows.from_text or "
+                "an.Windows.from_ids"
+            )
         if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
             raise InputError(f"batch_size = {batch_size!r}; wanted a whole number of sequences, at least 1")
         self.model = model
@@ -321,8 +328,8 @@ def _gradients(records: Mapping[str, _Record], loss: Tensor | None, again: bool 
 def _take_root(tensor: Tensor, own: set[int]) -> None:
     """Makes a tensor below the first trained parameter the root of this pass's graph: the same object, the same bits.
 
-    It becomes no leaf, since consumers may not work on leaves in place. What the model itself holds, and what nothing may
-    be written to (an expanded tensor, a view made under no_grad), has to become one.
+    It becomes no leaf, as consumers may not work on leaves in place. What the model itself holds, and what may not be
+    written to (an expanded tensor, a view made under no_grad), has to become one.
     """
     with torch.enable_grad():
         if tensor.untyped_storage().data_ptr() not in own:
@@ -370,10 +377,11 @@ def _num_bytes(chunk: Chunk) -> int:
 
 @contextlib.contextmanager
 def _undisturbed(model: nn.Module) -> Iterator[None]:
-    """Eval mode inside; afterwards every train/eval flag, buffer and random stream is what it was."""
+    """Eval mode inside; afterwards every flag, buffer and random stream is what it was."""
     modes = [(module, module.training) for module in model.modules()]
     registered = [(module, dict(module._buffers)) for module in model.modules() if module._buffers]
-    values = [(buffer, buffer._version, buffer.clone()) for buffer in model.buffers()]
+    values = [(buffer, buffer._version, buffer.detach().clone()) for buffer in model.buffers()]
+    untracked = [tensor for tensor in (*model.parameters(), *model.buffers()) if not tensor.requires_grad]
     # The global streams, numpy's legacy one too: they are the user's, not ours.
     python, numpy_state, cpu = random.getstate(), np.random.get_state(), torch.get_rng_state()  # noqa: NPY002
     cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
@@ -391,6 +399,9 @@ def _undisturbed(model: nn.Module) -> Iterator[None]:
             for buffer, version, value in values:
                 if buffer._version != version:
                     buffer.copy_(value)
+        for tensor in untracked:
+            if tensor.requires_grad:
+                tensor.detach_()
         random.setstate(python)
         np.random.set_state(numpy_state)  # noqa: NPY002
         torch.set_rng_state(cpu)

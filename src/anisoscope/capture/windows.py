@@ -73,7 +73,7 @@ class Windows:
         mask = None
         if objective == "masked":
             if mask_id is None:
-                raise InputError("objective 'masked' needs mask_id, the id of the tokenizer's mask token")
+                raise InputError("objective 'masked' needs the id of the tokenizer's mask token: give mask_id=")
             mask = _fixed_mask(table, mask_fraction, special, seed)
         return cls(
             table[:num_fit],
@@ -109,13 +109,13 @@ class Windows:
         if num_sequences < 4:
             raise InputError(f"num_sequences = {num_sequences}; wanted at least 4, two to fit on and two to test on")
         text, source = read_text(text_or_path)
-        encode, special = _encoder(tokenizer, text[:64])
+        encode, special = _encoder(tokenizer, text[:1024].split() or [""])
         num_special = len(special[0]) + len(special[1])
         room = length - num_special
-        if room < 1:
+        if length < 2 or room < 1:
+            beside = f" beside the tokenizer's {num_special} begin and end tokens" if num_special else ""
             raise InputError(
-                f"length = {length} leaves no room beside the tokenizer's {num_special} special tokens; wanted at "
-                f"least {num_special + 1}"
+                f"length = {length}; wanted windows of at least {2 if num_special == 0 else 1} tokens{beside}"
             )
         ids = [token for piece in _pieces(text) for token in encode(piece)]
         needed = num_sequences * room
@@ -218,8 +218,8 @@ def _table_of(ids: object) -> Int[Tensor, "..."]:
     """Token ids as int64 of two axes; read-only, small unsigned and oddly strided arrays are copied."""
     try:
         table = torch.as_tensor(ids if isinstance(ids, Tensor) else np.array(ids)).cpu()
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(f"ids is no table of token ids ({error}); wanted whole numbers (sequences, length)") from None
+    except (TypeError, ValueError, RuntimeError):
+        raise InputError("ids is no table of token ids; wanted whole numbers, in rows of one length") from None
     if table.ndim != 2 or table.is_floating_point() or table.dtype == torch.bool:
         raise InputError(
             f"ids has shape {tuple(table.shape)} and type {table.dtype}; wanted whole numbers (sequences, length): "
@@ -294,8 +294,10 @@ def _pieces(text: str) -> Iterator[str]:
         start = end
 
 
-def _encoder(tokenizer: Any, sample: str) -> tuple[Callable[[str], list[int]], tuple[tuple[int, ...], tuple[int, ...]]]:
-    """How to encode plain text, and what the tokenizer itself puts before and after a text."""
+def _encoder(
+    tokenizer: Any, words: list[str]
+) -> tuple[Callable[[str], list[int]], tuple[tuple[int, ...], tuple[int, ...]]]:
+    """How to encode plain text, and what the tokenizer itself puts before and after a text, seen on a word of it."""
     if hasattr(tokenizer, "encode") and hasattr(tokenizer, "get_vocab_size"):  # tokenizers.Tokenizer
         if tokenizer.truncation or tokenizer.padding:  # as many files carry them: they would cut or fill every piece
             tokenizer = type(tokenizer).from_str(tokenizer.to_str())
@@ -305,23 +307,21 @@ def _encoder(tokenizer: Any, sample: str) -> tuple[Callable[[str], list[int]], t
         def encode(text: str, special: bool = False) -> list[int]:
             return tokenizer.encode(text, add_special_tokens=special).ids
 
-    elif hasattr(tokenizer, "encode"):  # transformers
+    elif hasattr(tokenizer, "encode") and not isinstance(tokenizer, str):  # transformers
 
         def encode(text: str, special: bool = False) -> list[int]:
             return list(tokenizer.encode(text, add_special_tokens=special, verbose=False))
 
     elif callable(tokenizer):
-
-        def encode(text: str, special: bool = False) -> list[int]:
-            return [int(token) for token in tokenizer(text)]  # type: ignore[operator]
+        return lambda text: [int(token) for token in tokenizer(text)], ((), ())  # type: ignore[operator]
 
     else:
         raise InputError(
             f"cannot encode with a {type(tokenizer).__name__}; wanted a tokenizer of tokenizers or transformers, or a "
             "function from text to ids"
         )
-    probe = "a" if encode("a") else sample  # a small vocabulary may lack the letter
-    bare, dressed = encode(probe), encode(probe, True)
+    word = next((word for word in words if encode(word)), words[0])
+    bare, dressed = encode(word), encode(word, True)
     before = next((i for i in range(len(dressed) - len(bare) + 1) if dressed[i : i + len(bare)] == bare), 0)
     special = (tuple(dressed[:before]), tuple(dressed[before + len(bare) :]))
     return encode, special

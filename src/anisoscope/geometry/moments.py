@@ -3,8 +3,10 @@
 Axes: n rows, d coordinates.
 """
 
+import warnings
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -19,19 +21,26 @@ def rows_of(x: object, name: str = "h", least: int = 1) -> Tensor:
 
     Half precision becomes float32 (its squares would overflow); float64 stays.
     """
+    if isinstance(x, np.ndarray) and x.dtype.kind == "f":  # what torch does not take: long doubles, other byte orders
+        x = np.asarray(x, x.dtype.newbyteorder("=") if x.dtype.itemsize <= 8 else np.float64)
+        x = x if min(x.strides, default=0) >= 0 else x.copy()
     try:
-        tensor = torch.as_tensor(x).detach()  # type: ignore[arg-type]
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(
-            f"{name} is no array of numbers ({error}): give a numpy array or torch tensor (N, D)"
-        ) from None
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The given NumPy array is not writable")  # nor is it written to
+            tensor = torch.as_tensor(x).detach()  # type: ignore[arg-type]
+    except (TypeError, ValueError, RuntimeError):
+        told = f"a {type(x).__name__}" + (f" of {x.dtype}" if isinstance(x, np.ndarray) else "")
+        raise InputError(f"{name} is {told}, no table of numbers: give a numpy array or torch tensor (N, D)") from None
     if tensor.ndim != 2:
         raise InputError(f"{name} has shape {tuple(tensor.shape)}; wanted (N, D), one row per token: reshape it first")
     if not tensor.is_floating_point():
-        raise InputError(f"{name} holds {tensor.dtype}, wanted floating-point rows: convert it with .float() first")
+        raise InputError(
+            f"{name} holds {str(tensor.dtype).removeprefix('torch.')}, wanted floating-point rows: convert it with "
+            ".float() or .astype('float32') first"
+        )
     if tensor.shape[0] < least or tensor.shape[1] == 0:
         wanted = f"at least {least} row{'s' if least > 1 else ''} and one column"
-        raise InputError(f"{name} has shape {tuple(tensor.shape)}; wanted {wanted}: give more rows")
+        raise InputError(f"{name} has shape {tuple(tensor.shape)}; wanted {wanted}: give more of them")
     if tensor.dtype not in (torch.float32, torch.float64):
         tensor = tensor.float()
     finite = torch.isfinite(tensor)

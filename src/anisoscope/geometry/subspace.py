@@ -5,6 +5,7 @@ Axes: n rows, d coordinates, k rank, m draws. `q_dk` is orthonormal.
 
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Integral
 from typing import Literal, TypeVar
 
 import numpy as np
@@ -37,10 +38,12 @@ def principal_directions(moments: Moments, method: Method = "pca") -> tuple[Floa
 
 def check_rank(k: int, width: int, usable: int | None = None) -> None:
     """Refuses a rank that no proxy can have."""
-    if isinstance(k, bool) or not isinstance(k, int) or k <= 0:
+    if isinstance(k, bool) or not isinstance(k, Integral) or k <= 0:
         raise InputError(f"rank k = {k!r}; wanted a whole number of at least 1")
     if k >= width:
         raise InputError(f"rank k = {k} leaves no normal directions in D = {width} coordinates: take k < {width}")
+    if usable == 0:
+        raise InputError(f"rank k = {k}, but all rows of the activations are the same: fit on rows that differ")
     if usable is not None and k > usable:
         raise InputError(
             f"rank k = {k}, but the activations have rank {usable} only (constant, repeated or too few rows): "

@@ -153,5 +153,5 @@ def build(config: ModelConfig, seed: int) -> Transformer:
     """A fresh model on the CPU. The same seed gives twins the same weights; the caller's random stream is untouched."""
     # Not torch.manual_seed: that would also reseed every GPU, which fork_rng(devices=[]) does not put back.
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):
-        torch.random.default_generator.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)
         return Transformer(config)

@@ -103,8 +103,8 @@ def batches(
 ) -> Iterator[tuple[Int[Tensor, "batch length"], Int[Tensor, "batch length"]]]:
     """`num_steps` pairs of inputs and targets: random windows, in an order that depends on the seed alone.
 
-    Causal: the target is the next token. Masked: `mask_fraction` of the positions, equally many in every sequence, all
-    replaced by the mask (not BERT's 80/10/10: then every position with a loss would not look the same), are the targets.
+    Causal: the target is the next token. Masked: the targets are `mask_fraction` of the positions, equally many in
+    every sequence, and the mask stands in all of them (not BERT's 80/10/10, which makes three kinds of position).
     """
     if len(ids) <= config.length:
         raise TextError(f"got {len(ids)} tokens to train on, wanted at least {config.length + 1}: give a longer text")
@@ -117,7 +117,7 @@ def batches(
     for _ in range(config.num_steps):
         starts = torch.randint(len(ids) - config.length, (config.batch_size, 1), generator=order)
         windows = ids[starts + offsets]
-        if config.objective == "causal":
+        if config.objective == "causal" or config.mask_id is None:  # TrainConfig refuses masked without a mask
             yield windows[:, :-1], windows[:, 1:]
         else:
             windows = windows[:, :-1]

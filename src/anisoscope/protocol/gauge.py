@@ -104,7 +104,7 @@ class Gauge:
         own, oracle = self.shares("true", block), self.shares("true", ("oracle", rank, ""))
         normal = normal_energy(own.energy, rank, width)
         draws = None
-        if not self.plain:
+        if not self.plain and any(control in DRAWN for control in controls):
             outside = self.frame.basis(proxy, rank)
             draws = draw_shares(self.true, self.activations.covariance, rank, NUM_DRAWS, outside=outside)
         p_energy = draw_p(float(own.energy[0]), draws.energy) if draws else None
@@ -119,10 +119,9 @@ class Gauge:
         beside = key | {"control": "random_normal"}
         write(beside, "energy_share", normal, chance=chance, draws=draws and draws.energy)
         write(beside, "anisotropy_share", own.normal_anisotropy, draws=draws and draws.anisotropy, keep=True)
-        if draws is None:
-            return
-        write(beside, "captured_variance", draws.variance.mean(), chance=chance, draws=draws.variance)
-        for control in controls:
+        if draws is not None:
+            write(beside, "captured_variance", draws.variance.mean(), chance=chance, draws=draws.variance)
+        for control in () if self.plain else controls:
             beside, place = key | {"control": control}, (proxy, rank, control)
             if control in self.sums:
                 self._write_rival(write, beside, self.shares(control, block), chance)

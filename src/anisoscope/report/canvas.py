@@ -100,11 +100,6 @@ def _quoted(text: str) -> str:
                          for n in numbers) + "'"  # fmt: skip
 
 
-def layer_names(run: RunRows) -> dict[int, str]:
-    """What a menu calls each depth."""
-    return {row["depth"]: f"{row['layer']} (depth {row['depth']})" for row in run.layers}
-
-
 def middle_depth(run: RunRows) -> int:
     """The block in the middle of the network: what is shown before anybody chooses."""
     depths = [row["depth"] for row in run.layers if row["depth"] > 0] or [row["depth"] for row in run.layers] or [0]
@@ -113,6 +108,7 @@ def middle_depth(run: RunRows) -> int:
 
 def depth_choice(run: RunRows, chosen: int) -> alt.Parameter:
     """The menu of layers; with the median over blocks on top where that is what is shown first."""
-    names = ({MEDIAN: "median over blocks"} if chosen == MEDIAN else {}) | layer_names(run)
+    names = {MEDIAN: "median over blocks"} if chosen == MEDIAN else {}
+    names |= {row["depth"]: f"depth {row['depth']}: {row['layer']}" for row in run.layers}
     menu = alt.binding_select(options=list(names), labels=list(names.values()), name="layer ")
     return alt.param(name="depth", value=chosen, bind=menu)

@@ -19,7 +19,7 @@ class Doubt:
 
     title: str
     text: str
-    items: tuple[str, ...] = ()
+    items: tuple[tuple[str, str], ...] = ()  # (of whom, what)
 
 
 def doubts(runs: Sequence[RunRows], verdicts: Sequence[Verdict]) -> list[Doubt]:
@@ -38,7 +38,7 @@ def _seeds(runs: Sequence[RunRows]) -> Doubt:
 
 
 def _size(runs: Sequence[RunRows]) -> Doubt | None:
-    items = tuple(f"{run.name}: {extent}" for run in runs if (extent := _extent(run)))
+    items = tuple((run.name, extent) for run in runs if (extent := _extent(run)))
     text = "What holds in models of this size, trained for this long, need not hold in others."
     return Doubt("Size", text, items) if items else None
 
@@ -74,10 +74,10 @@ def _rivals(verdicts: Sequence[Verdict]) -> Doubt:
         near = [one for one in verdict.explanations if one.share >= _CLOSE and not is_joint(verdict)]
         if near:
             shares = ", ".join(f"{rival_name(one)} {one.share:.0%}" for one in near)
-            close.append(f"{', '.join(verdict.runs)}, {verdict.claim}: {shares}")
+            close.append((", ".join(verdict.runs), f"{verdict.claim}: {shares}"))
     if close:
         text = "These duller explanations reach at least half of an effect, each by itself:"
-        return Doubt("The closest rivals", text, tuple(close[:_MOST]))
+        return Doubt("The closest rivals", text, _first(close))
     measured = any(verdict.explanations for verdict in verdicts)
     text = "none of them reaches half of an effect" if measured else "there was no effect large enough to explain"
     return Doubt("The closest rivals", f"Of the duller explanations that were measured, {text}.")
@@ -88,13 +88,12 @@ def _ways(verdicts: Sequence[Verdict]) -> Doubt | None:
     if not asked:
         return None
     same, total = (sum(getattr(verdict.robustness, name) for verdict in asked) for name in ("same", "total"))
-    flips = [f"{', '.join(v.runs)}, {v.claim}: {flip}" for v in asked for flip in v.robustness.flips]  # type: ignore[union-attr]
-    more = (f"and {len(flips) - _MOST} more",) if len(flips) > _MOST else ()
+    flips = [(", ".join(v.runs), f"{v.claim}: {flip}") for v in asked for flip in v.robustness.flips]  # type: ignore[union-attr]
     text = (
         f"With another number of directions, another way to find them or another choice of tokens, {same} of {total} "
         f"verdicts stay what they are{'. These do not:' if flips else '.'}"
     )
-    return Doubt("Other ways to measure", text, (*flips[:_MOST], *more))
+    return Doubt("Other ways to measure", text, _first(flips))
 
 
 def _cause() -> Doubt:
@@ -107,45 +106,38 @@ def _cause() -> Doubt:
 
 def _states(runs: Sequence[RunRows]) -> list[Doubt]:
     """What the stores themselves report: runs broken off, what could not be measured, what was left out."""
-    broken = tuple(run.name for run in runs if run.manifest.get("finished") is False)
+    broken = [(run.name, "not finished") for run in runs if run.manifest.get("finished") is False]
     faults = [fault for run in runs for fault in _faults(run)]
-    notices = [f"{run.name}: {_words(one)}" for run in runs for one in _listed(run.manifest.get("notices"))]
+    notices = [(run.name, str(one)) for run in runs for one in run.manifest.get("notices") or ()]
     found = []
     if broken:
         text = "A run that is still going on, or was broken off, is judged on what it has so far."
-        found.append(Doubt("Not finished", text, broken))
+        found.append(Doubt("Not finished", text, _first(broken)))
     for title, text, items in (
         ("What could not be measured", "The runs recorded these faults:", faults),
         ("What was left out", "The runs recorded these notices:", notices),
     ):
         if items:
-            more = (f"and {len(items) - _MOST} more",) if len(items) > _MOST else ()
-            found.append(Doubt(title, text, (*items[:_MOST], *more)))
+            found.append(Doubt(title, text, _first(items)))
     if not faults and not notices:
         found.append(Doubt("Faults", "No run recorded anything that it could not measure."))
     return found
 
 
-def _faults(run: RunRows) -> list[str]:
+def _first(items: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    rest = len(items) - _MOST
+    return (*items[:_MOST], *([("and", f"{rest} more")] if rest > 0 else []))
+
+
+def _faults(run: RunRows) -> list[tuple[str, str]]:
     """Each fault once, with the steps at which it came up."""
     steps: dict[tuple[str, str], list[Any]] = {}
     for fault in run.faults:
         steps.setdefault((str(fault.get("where")), str(fault.get("reason"))), []).append(fault.get("step"))
     return [
-        f"{run.name}, {where}: {reason} ("
-        + (f"{len(at)} looks, from step {at[0]} to step {at[-1]})" if len(at) > 1 else f"step {at[0]})")
+        (run.name, f"{where}: {reason} (" + (f"{len(at)} looks" if len(at) > 1 else f"step {at[0]}") + ")")
         for (where, reason), at in steps.items()
     ]
-
-
-def _words(notice: Any) -> str:
-    if isinstance(notice, Mapping):
-        return ", ".join(f"{key} {value}" for key, value in notice.items())
-    return str(notice)
-
-
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [] if value in (None, "") else [value]
 
 
 def _part(run: RunRows, name: str) -> Mapping[str, Any]:

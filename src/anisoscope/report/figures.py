@@ -8,7 +8,7 @@ from typing import Any
 
 import altair as alt
 
-from .canvas import layer_names, middle_depth
+from .canvas import middle_depth
 from .charts import (
     anisotropy_map,
     anisotropy_share_over_steps,
@@ -233,13 +233,9 @@ def slider(runs: Sequence[RunRows]) -> dict[str, Any]:
 def menu(runs: Sequence[RunRows]) -> dict[str, Any]:
     """The layers of all runs by depth, and the depth that is shown first."""
     names: dict[int, list[str]] = {}
-    for run in runs:
-        for depth, name in layer_names(run).items():
-            if name not in names.setdefault(depth, []):
-                names[depth].append(name)
+    for row in [row for run in runs for row in run.layers]:
+        same = names.setdefault(row["depth"], [])
+        same += [row["layer"]] if row["layer"] not in same else []
     chosen = next((middle_depth(run) for run in runs if run.layers), 0)
-    return {
-        "options": [(depth, " / ".join(names[depth])) for depth in sorted(names)],
-        "chosen": chosen,
-        "median": MEDIAN,
-    }
+    options = [(depth, f"depth {depth}: {' / '.join(names[depth])}") for depth in sorted(names)]
+    return {"options": options, "chosen": chosen, "median": MEDIAN}

@@ -94,14 +94,14 @@ def _watched(run: RunRows) -> str:
     model = run.manifest.get("model")
     model = model if isinstance(model, dict) else {}
     size = model.get("num_parameters")
-    kind = "activations and gradients given as arrays" if model.get("source") == "arrays" else "a model"
-    if size:
-        kind += f" of {count(size)} parameters"
     does = f" that {ROLES[run.objective][1]}" if run.objective in ROLES else ""
+    kind = f"a model of {count(size)} parameters{does}" if size else f"a model{does}"
+    if model.get("source") == "arrays":
+        kind = "activations and gradients given as arrays"
     steps = [step for step in run.steps if step is not None]
     looks = "1 look" if len(run.steps) == 1 else f"{len(run.steps)} looks"
     when = f" from step {count(steps[0])} to step {count(steps[-1])}" if len(steps) > 1 else ""
-    return f"{kind}{does}, {looks}{when}" if run.steps else f"{kind}{does}, nothing measured yet"
+    return f"{kind}, {looks}{when}" if run.steps else f"{kind}, nothing measured yet"
 
 
 def _terms(runs: Sequence[RunRows]) -> list[tuple[str, list[vocabulary.Term]]]:

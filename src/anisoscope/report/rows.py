@@ -18,24 +18,22 @@ Row = dict[str, Any]
 
 # `layers`: as the rows name them, also where the manifest says less; the width follows from chance = k / D.
 _LAYERS = """
-create table layers as
 select layer, depth, max(round(rank / chance)) filter (statistic = 'energy_share' and chance > 0)::int as width,
        coalesce(any_value(declared.primary_rank), greatest(1, least(16, width // 8))) as primary_rank
 from metrics left join declared using (layer)
 where layer <> '' and depth is not null and site in ('block', 'embedding') group by layer, depth
+order by depth, layer
 """
 _DECLARED = pa.schema([("layer", pa.string()), ("primary_rank", pa.int32())])
 _LOOKS = """
-create table looks as
 select (row_number() over (order by step nulls first) - 1)::int as look, step
-from (select distinct step from metrics)
+from (select distinct step from metrics) order by look
 """
 # `cells`: proxies against hidden gradients in the primary view.
 _CELLS = """
-create view cells as
 select look, m.*, primary_rank from metrics m join layers using (layer, depth)
 join looks on m.step is not distinct from looks.step
-where gradient = 'hidden' and regime = 'tracking' and "group" = '' and view = getvariable('view')
+where gradient = 'hidden' and regime = 'tracking' and "group" = '' and view = $view
       and site in ('block', 'embedding')
 """
 _CURVE = """
@@ -71,19 +69,27 @@ order by look, depth
 _SHAPE = """
 select look, m.step, layer, depth, value, low, high, n from metrics m join layers using (layer, depth)
 join looks on m.step is not distinct from looks.step
-where statistic = $statistic and gradient = '' and control = '' and view = getvariable('view')
+where statistic = $statistic and gradient = '' and control = '' and view = $view
       and site in ('block', 'embedding')
 order by look, depth
 """
 _REPLICATES = """
 select step, layer, control, statistic, replicates from replicates join layers using (layer, depth)
-where proxy = $proxy and rank = primary_rank and view = getvariable('view') and gradient = 'hidden'
+where proxy = $proxy and rank = primary_rank and view = $view and gradient = 'hidden'
       and regime = 'tracking' and "group" = ''
 """
 _LOSS = """
 select look, m.step, value, low, high, n from metrics m join looks on m.step is not distinct from looks.step
 where statistic = 'loss' and layer = '' and control = '' order by look
 """
+
+
+def _answer(query: str, parameters: Mapping[str, Any] | None = None, **tables: pa.Table) -> pa.Table:
+    """What DuckDB answers; nothing stays open that a page or a notebook would have to close."""
+    with duckdb.connect() as connection:
+        for name, table in tables.items():
+            connection.register(name, table)
+        return connection.sql(query, params=dict(parameters or {})).to_arrow_table()
 
 
 @dataclass(frozen=True)
@@ -101,20 +107,17 @@ class RunRows:
         name = str(reader.manifest.get("name") or reader.path.name)
         return cls(name, reader.manifest, reader.metrics(), reader.replicates(), tuple(reader.faults()))
 
-    @cached_property
-    def _connection(self) -> duckdb.DuckDBPyConnection:
-        connection = duckdb.connect()
-        connection.register("metrics", self.metrics)
-        connection.register("replicates", self.replicates)
-        connection.register("declared", self._declared)
-        connection.execute(_LAYERS)
-        connection.execute(_LOOKS)
-        connection.execute("set variable view = $view", {"view": self.view})
-        connection.execute(_CELLS)
-        return connection
-
     def _ask(self, query: str, **parameters: Any) -> list[Row]:
-        return self._connection.sql(query, params=parameters).to_arrow_table().to_pylist()
+        """The answer over `metrics`, `replicates`, `layers`, `looks` and `cells`."""
+        tables = {"metrics": self.metrics, "replicates": self.replicates}
+        return _answer(query, parameters, **tables, **self._tables).to_pylist()
+
+    @cached_property
+    def _tables(self) -> dict[str, pa.Table]:
+        metrics = self.metrics
+        layers, looks = _answer(_LAYERS, metrics=metrics, declared=self._declared), _answer(_LOOKS, metrics=metrics)
+        cells = _answer(_CELLS, {"view": self.view}, metrics=metrics, layers=layers, looks=looks)
+        return {"layers": layers, "looks": looks, "cells": cells}
 
     @property
     def _declared(self) -> pa.Table:
@@ -141,12 +144,12 @@ class RunRows:
     @cached_property
     def layers(self) -> list[Row]:
         """layer, depth, width (null without gradients), primary rank; first to last."""
-        return self._ask("select * from layers order by depth, layer")
+        return self._tables["layers"].to_pylist()
 
     @cached_property
     def steps(self) -> list[int | None]:
         """The step of each look, in order; None is a look whose step nobody knows."""
-        return [row["step"] for row in self._ask("select step from looks order by look")]
+        return self._tables["looks"]["step"].to_pylist()
 
     @cached_property
     def stills(self) -> list[int]:
@@ -173,7 +176,7 @@ class RunRows:
 
     def shape(self, statistic: str) -> list[Row]:
         """A score of the activations by look and layer, in the primary view."""
-        return self._ask(_SHAPE, statistic=statistic)
+        return self._ask(_SHAPE, statistic=statistic, view=self.view)
 
     def loss(self) -> list[Row]:
         return self._ask(_LOSS)
@@ -206,7 +209,7 @@ class RunRows:
     @cached_property
     def _replicates(self) -> dict[tuple[int | None, str, str, str], np.ndarray]:
         """The replicates of the primary cells."""
-        rows = self._ask(_REPLICATES, proxy=self.proxy)
+        rows = self._ask(_REPLICATES, proxy=self.proxy, view=self.view)
         return {
             (row["step"], row["layer"], row["control"], row["statistic"]): np.asarray(
                 row["replicates"], dtype=np.float64
