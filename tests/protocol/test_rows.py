@@ -258,7 +258,8 @@ def test_loss_is_the_mean_over_test_positions_that_enter_it() -> None:
         for chunk in source(half, labels):
             yield chunk._replace(loss=losses[chunk.rows])
 
-    (row,) = [row for row in Protocol((2,)).observe(replace(look, scan_source=scan)).rows if row["statistic"] == "loss"]
+    seen = stored(Protocol((2,)).observe(replace(look, scan_source=scan)))
+    (row,) = [row for row in seen if row["statistic"] == "loss"]
     inside = ~slow.halves(sequences) & bearing
     assert row["value"] == pytest.approx(float(losses.numpy()[inside].mean()), rel=1e-6)
     assert row["n"] == inside.sum()

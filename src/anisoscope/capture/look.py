@@ -133,8 +133,8 @@ class Look:
         for label, arrays in labelled.items():
             if arrays.keys() != hidden.keys():
                 raise InputError(
-                    f"{_name_of(label)} has the layers {', '.join(arrays)}, h has {', '.join(hidden)}; wanted the same, "
-                    "as {layer: array} in both or as one array each"
+                    f"{_name_of(label)} has the layers {', '.join(arrays)}, h has {', '.join(hidden)}; wanted the "
+                    "same: give {layer: array} in both, or one array each"
                 )
         for name, layer, array in _walk(hidden, labelled):
             if array.shape[0] != num_rows:

@@ -123,6 +123,11 @@ class Moments:
         return self.scatter / self.count
 
     @property
+    def is_constant(self) -> bool:
+        """Whether the rows are all the same: rounding alone leaves about 1e-15 of their squared length behind."""
+        return float(self.scatter.trace()) <= 1e-14 * self.count * float(self.mean.square().sum())
+
+    @property
     def second_moment(self) -> Float[Tensor, "d d"]:
         """Uncentred second moment X'X / N."""
         return self.covariance + torch.outer(self.mean, self.mean)

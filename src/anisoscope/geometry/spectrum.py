@@ -35,8 +35,7 @@ class Spectrum:
         """From moments; `eigenvalues` of the covariance, largest first, where they are known already."""
         known = torch.linalg.eigvalsh(moments.covariance).flip(0) if eigenvalues is None else eigenvalues
         eigenvalues = known.clamp(min=0)
-        # Rounding leaves about 1e-15 of the raw second moment behind: below that there is no spread to speak of.
-        if float(eigenvalues.sum()) <= 1e-14 * float(moments.mean.square().sum()) or float(eigenvalues[0]) == 0:
+        if moments.is_constant or float(eigenvalues[0]) == 0:
             raise InputError(
                 f"all {moments.count} rows are the same (constant activations): a spectrum needs rows that differ"
             )

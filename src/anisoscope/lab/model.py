@@ -113,7 +113,7 @@ class Attention(nn.Module):
         self.qkv = nn.Linear(config.width, 3 * config.width)
         self.out = nn.Linear(config.width, config.width)
         # Rotary and not learned positions: an encoder reads its neighbours, so it needs distances from the start. With
-        # a learned table its held-out loss stayed at 6.3 for the whole quick preset, where token frequencies alone give
+        # a learned table its held-out loss stayed at 6.3 (6 blocks, 1,400 steps), where token frequencies alone give
         # 6.4; with rotary ones it fell to 5.1, all else equal.
         head_width = config.width // config.num_heads
         rates = ROTARY_BASE ** (-torch.arange(0, head_width, 2) / head_width)

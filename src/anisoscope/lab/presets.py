@@ -20,7 +20,7 @@ class Preset:
     learning_rate: float
     looks: tuple[int, ...]  # the steps that are looked at
     num_windows: int  # held out, one half to fit on and one to test on
-    # At this size and in this few steps post-norm learned faster, the encoder above all (held-out loss 5.2, pre 5.7).
+    # In so few steps post-norm learns faster, the encoder above all: held-out loss 5.2 after 1,000 steps, pre-norm 5.8.
     norm: Literal["pre", "post"] = "post"
 
     def model_config(self, objective: Literal["causal", "masked"], vocab_size: int) -> ModelConfig:

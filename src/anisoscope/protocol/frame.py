@@ -26,7 +26,7 @@ class Frame:
     def fit(cls, moments: Moments, proxies: tuple[Method, ...], ranks: tuple[int, ...]) -> "Frame":
         """Proxies of one cloud, each at all ranks from one decomposition, without ranks that the rows do not span."""
         variances, principal = principal_directions(moments, "pca")
-        usable = numerical_rank(variances, moments.count, centred=True)
+        usable = 0 if moments.is_constant else numerical_rank(variances, moments.count, centred=True)
         kept = [rank for rank in ranks if rank <= usable]
         parts, blocks, start = [principal], {}, 0
         width = moments.width

@@ -60,8 +60,8 @@ class Gauge:
         for name, moment in moments.items():
             centred = POPULATIONS.get(name, TRUE).centred
             second = SecondMoment(moment.covariance if centred else moment.second_moment)
-            if centred and second.trace <= 1e-14 * float(moment.second_moment.trace()):
-                continue  # rows that are all the same: without their mean only rounding is left
+            if centred and moment.is_constant:
+                continue  # without their mean only rounding is left
             self.sums[name] = Projections(directions, num_units, second, blocks, moment.mean if centred else None)
 
     def add_activations(self, h: Float[Tensor, "n d"], units: Int[Tensor, " n"] | None) -> None:

@@ -222,7 +222,7 @@ class _Measurement:
             names = populations(self.look.labels) if view == self.look.primary_view else {"true": TRUE}
             moments = {name: self._of_view(found, site, name, view) for name in names}
             moments = {name: one for name, one in moments.items() if one is not None and one.second_moment.any()}
-            if "true" in moments and activations is not None and float(activations.scatter.trace()) > 0:
+            if "true" in moments and activations is not None and not activations.is_constant:
                 gauges[(site, view)] = Gauge(frame, moments, activations, self._on(frame.directions))
         return gauges
 
