@@ -77,7 +77,7 @@ class Verdict:
     def number(self) -> str:
         """Effect with interval, in words for a line."""
         if self.effect is None:
-            return "no effect could be computed"
+            return "no effect computed"
         return f"{self.effect:.2f} [{self.low:.2f}, {self.high:.2f}] {self.unit}"
 
     def __str__(self) -> str:

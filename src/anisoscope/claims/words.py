@@ -37,8 +37,8 @@ def _found(verdict: Verdict, name: str) -> str:
         return f"in {name} nothing could be measured ({verdict.sentence})"
     share, beside = verdict.facts["share"], verdict.facts["beside"]
     return (
-        f"in {name}, {share:.0%} of what pushes on the hidden states lies in the few directions in which they vary "
-        f"most (chance {beside:.0%})"
+        f"in {name}, {100 * share:.3g}% of what pushes on the hidden states lies in the few directions in which they vary "
+        f"most (chance {100 * beside:.3g}%)"
     )
 
 

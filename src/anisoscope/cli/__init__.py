@@ -15,15 +15,42 @@ app = cyclopts.App(
     name="anisoscope",
     version=lambda: importlib.metadata.version("anisoscope"),
     help="In which directions does a language model learn, is that more than chance, and what else would explain it?",
-    help_format="markdown",
+    help_format="plaintext",
     version_flags=["--version"],
 )
-app.command(
-    "anisoscope.cli.demo:demo",
-    help="Train two small language models while watching them, and write a page that says what the evidence supports.",
-)
-app.command("anisoscope.cli.report:report", help="Judge one run or several together, and write the page.")
-app.command("anisoscope.cli.explain:explain", help="Say what a statistic, a control or a claim means.")
+_HELP = {
+    "demo": """Train two small language models while watching them, and write a page with what the evidence supports.
+
+A decoder (it sees the past and guesses the next token) and its twin, an encoder (it sees everything and guesses hidden
+tokens), learn from the English inside every Python. Nothing is downloaded.
+
+Try:
+
+    anisoscope demo
+    anisoscope demo --preset smoke --out runs/demo
+""",
+    "report": """Judge one run or several together, and write the page.
+
+Verdicts are recomputed from the rows of the runs, also of a run that is still being written.
+
+Try:
+
+    anisoscope report runs/demo
+    anisoscope report runs/demo/decoder --out decoder.html
+""",
+    "explain": """Say what a statistic, a control or a claim means, and what to hold against it.
+
+Without a name it lists all there are.
+
+Try:
+
+    anisoscope explain
+    anisoscope explain energy_share
+    anisoscope explain tangent-energy
+""",
+}
+for _name, _help in _HELP.items():
+    app.command(f"anisoscope.cli.{_name}:{_name}", name=_name, help=_help)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

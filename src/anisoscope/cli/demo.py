@@ -33,15 +33,6 @@ def demo(
 ) -> None:
     """Train two small language models while watching them, and open a page that says what the evidence supports.
 
-    A decoder (it sees the past, and guesses the next token) and its twin, an encoder (it sees everything, and guesses
-    hidden tokens) learn from the English inside every Python. Nothing is downloaded.
-
-    Examples:
-
-        anisoscope demo
-
-        anisoscope demo --preset smoke --text my.txt --out runs/mine
-
     Parameters
     ----------
     preset:

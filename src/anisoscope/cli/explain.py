@@ -15,14 +15,6 @@ from .printing import Json, stdout
 def explain(name: str | None = None, /, *, as_json: Json = False) -> None:
     """Say what a statistic, a control or a claim means, and what to hold against it.
 
-    Without a name it lists all there are.
-
-    Examples:
-
-        anisoscope explain energy_share
-
-        anisoscope explain tangent-energy
-
     Parameters
     ----------
     name:

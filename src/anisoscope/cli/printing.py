@@ -1,5 +1,6 @@
 """What several commands print: verdict lines, as a table or as JSON; and how they find runs and write the page."""
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,7 +20,8 @@ Json = Annotated[bool, cyclopts.Parameter(name="--json", negative="", help="Prin
 
 
 def stdout() -> Console:
-    return Console(soft_wrap=True, highlight=False)
+    """Where results go; a pipe has no width, a line is a line there."""
+    return Console(soft_wrap=True, highlight=False, width=None if sys.stdout.isatty() else 160)
 
 
 def judged(runs: Runs, page: Path) -> list[Verdict]:
@@ -35,16 +37,18 @@ def judged(runs: Runs, page: Path) -> list[Verdict]:
 
 
 def print_verdicts(console: Console, verdicts: Sequence[Verdict]) -> None:
+    """One line a claim and run: name, run, verdict, effect with interval, strongest rival."""
     table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
-    for name in ("claim", "run", "verdict", "effect [95% interval]", "strongest rival"):
-        table.add_column(name, overflow="fold")
+    for name in ("claim", "run", "verdict", "effect [95%]"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("strongest rival", overflow="fold")
     styles = {"supported": "green", "reversed": "magenta", "not supported": "yellow"}
     for claim in CLAIMS:
         for verdict in verdicts:
             if verdict.claim == claim:
                 rival = verdict.strongest_rival
                 outcome = Text(verdict.outcome, style=styles.get(verdict.outcome, "cyan"))
-                names = " + ".join(verdict.runs)
+                names = "together" if len(verdict.runs) > 1 else " ".join(verdict.runs)
                 table.add_row(claim, names, outcome, verdict.number, str(rival) if rival else "")
     console.print(table)
 

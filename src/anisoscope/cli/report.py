@@ -11,14 +11,6 @@ from .printing import Json, judged, print_verdicts, stdout, verdict_rows
 def report(runs: list[Path], /, *, out: Path | None = None, as_json: Json = False) -> None:
     """Judge one run or several together, and write the page.
 
-    Verdicts are recomputed from the rows of the runs, also of a run that is still being written.
-
-    Examples:
-
-        anisoscope report runs/demo
-
-        anisoscope report runs/demo/decoder --out decoder.html
-
     Parameters
     ----------
     runs:

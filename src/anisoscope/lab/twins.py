@@ -1,16 +1,15 @@
-"""The main job: a decoder and its twin, an encoder that differs in nothing but the mask, trained while being watched."""
+"""The main job: a decoder and its twin, an encoder that differs in the mask alone, trained while being watched."""
 
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import torch
-from tokenizers import Tokenizer
 from torch import Tensor
 
 from ..capture.windows import Windows
@@ -72,16 +71,14 @@ class Progress:
     on_look: Callable[[Kind, Glance], None] = field(default=lambda kind, glance: None)
 
 
-def windows_of(
-    held_out: Tensor, preset: Preset, tokenizer: Tokenizer, kind: Kind, counts: Tensor, seed: int
-) -> Windows:
+def windows_of(held_out: Tensor, preset: Preset, kind: Kind, mask_id: int, counts: Tensor, seed: int) -> Windows:
     """Windows spread evenly over the held-out tokens, alternately to fit on and to test on; the same for both twins."""
     starts = torch.linspace(0, len(held_out) - preset.length, preset.num_windows).long()
     table = held_out[starts[:, None] + torch.arange(preset.length)]
     return Windows.from_ids(
         torch.cat([table[0::2], table[1::2]]),
         OBJECTIVE[kind],
-        mask_id=tokenizer.token_to_id(MASK),
+        mask_id=mask_id,
         counts=counts,
         seed=seed,
         source="held-out end of the text",
@@ -95,6 +92,7 @@ def train_twins(
     progress = progress or Progress()
     progress.on_stage("tokenizer")
     tokenizer = train_tokenizer(text, preset.vocab_size)
+    mask_id = cast(int, tokenizer.token_to_id(MASK))
     ids = torch.tensor(tokenizer.encode(text).ids)
     train_ids, held_out = split(ids)
     needed = preset.num_windows * preset.length
@@ -109,7 +107,7 @@ def train_twins(
     for kind in ("decoder", "encoder"):
         progress.on_stage(kind)
         model = build(preset.model_config(OBJECTIVE[kind], tokenizer.get_vocab_size()), seed)
-        windows = windows_of(held_out, preset, tokenizer, kind, counts, seed)
+        windows = windows_of(held_out, preset, kind, mask_id, counts, seed)
         scope = Scope(
             model,
             windows,
@@ -124,7 +122,7 @@ def train_twins(
             train(
                 model,
                 train_ids,
-                preset.train_config(OBJECTIVE[kind], tokenizer.token_to_id(MASK), seed),
+                preset.train_config(OBJECTIVE[kind], mask_id, seed),
                 scope,
                 partial(progress.on_step, kind),
             )
