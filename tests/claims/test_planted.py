@@ -139,7 +139,7 @@ def test_early_and_persistent(planted: Planted) -> None:
     seen = persistence(worlds.tangent, planted)
     assert seen.outcome == "supported"
     assert seen.effect == 1.0
-    assert seen.details == ("first seen at step 10, 10% of training", "in the last quarter: 2 of 2 looks")
+    assert seen.details == ("first seen at step 2, 2% of training", "in the last quarter: 2 of 2 looks")
 
 
 def test_late_onset_is_not_early(planted: Planted) -> None:

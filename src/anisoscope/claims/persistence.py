@@ -1,5 +1,7 @@
 """`early-and-persistent` (A3): is tangent energy there early in training, and does it stay?"""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from .evidence import Evidence
@@ -15,43 +17,37 @@ def early_and_persistent(evidence: Evidence) -> Verdict:
     """A3: share of looks, from the last one within the first 10% of training on, in which `tangent-energy` is
     supported, minus the share in which it is reversed.
     """
+    name = {"claim": "early-and-persistent", "source": "A3", "unit": "share of looks", "runs": (evidence.name,)}
     steps = [step for step in evidence.steps if step is not None]
     total = evidence.num_steps
-    early = [step for step in steps if total is not None and 0 < step <= _EARLY * total]
+    if total is None:
+        lacking = "the planned number of steps: give num_steps="
+        return Verdict(outcome="inconclusive", sentence=f"inconclusive: needs {lacking}", would_change=lacking, **name)
+    early = [step for step in steps if 0 < step <= _EARLY * total]
     lacking = (
-        "the planned number of steps: give num_steps="
-        if total is None
-        else f"at least 8 looks (there are {len(steps)}): look more often with every="
+        f"at least 8 looks (there are {len(steps)}): look more often with every="
         if len(steps) < 8
         else "a look within the first 10% of training: look more often with every="
         if not early
         else ""
     )
-    name = {"claim": "early-and-persistent", "source": "A3", "unit": "share of looks", "runs": (evidence.name,)}
     if lacking:
         return Verdict(outcome="inconclusive", sentence=f"inconclusive: needs {lacking}", would_change=lacking, **name)
 
-    counted = [step for step in steps if step >= early[-1]]
-    way, signs, passing, missing = evidence.primary, [], [], set()
-    for step in counted:
-        effect = over(evidence, energy_effect, [step], way)
-        tests = fatal_tests(evidence, energy_effect, [step], way)
-        layers = by_layer(evidence, energy_effect, [step], way)
-        mixed = mixed_by_depth(list(layers), list(layers.values()))
-        outcome = rule(effect, SMALLEST_BITS, tests, mixed=mixed).outcome
-        signs.append({"supported": 1, "reversed": -1}.get(outcome, 0))
-        missing |= {test.option for test in tests if test.quantity is None}
-        passing.append(_replicates_that_pass(None if mixed else effect, tests, evidence.num_replicates))
+    looks = {step: _judge_look(evidence, step) for step in steps if step > 0}
+    missing = {option for look in looks.values() for option in look.missing}
     if missing:
         option = "; ".join(sorted(missing))
         return Verdict(outcome="inconclusive", sentence=f"inconclusive: needs {option}", would_change=option, **name)
-    effect = np.append(np.mean(signs), np.mean(passing, axis=0))
+    counted = {step: look for step, look in looks.items() if step >= early[-1]}
+    signs = [look.sign for look in counted.values()]
+    effect = np.append(np.mean(signs), np.mean([look.passing for look in counted.values()], axis=0))
     ruling = rule(effect, SMALLEST_SHARE, [])
     low, high = interval(effect)
-    onset = next((step for step, sign in zip(counted, signs, strict=True) if sign > 0), None)
-    late = [sign for step, sign in zip(counted, signs, strict=True) if step > 0.75 * total]  # type: ignore[operator]
+    onset = next((step for step, look in looks.items() if look.sign > 0), None)
+    late = [look.sign for step, look in counted.items() if step > 0.75 * total]
     details = (
-        "never set in" if onset is None else f"first seen at step {onset}, {onset / total:.0%} of training",  # type: ignore[operator]
+        "never set in" if onset is None else f"first seen at step {onset}, {onset / total:.0%} of training",
         f"in the last quarter: {late.count(1)} of {len(late)} looks",
     )
     words = ruling.outcome + (f" ({ruling.reason})" if ruling.reason else "")
@@ -62,12 +58,32 @@ def early_and_persistent(evidence: Evidence) -> Verdict:
         high=high,
         null="each look's own: untrained, clean",
         sentence=f"{words}: tangent-energy is supported in {signs.count(1)} and reversed in {signs.count(-1)} of "
-        f"{len(counted)} looks from step {counted[0]} on; {details[0]}",
+        f"{len(counted)} looks from step {early[-1]} on; {details[0]}",
         would_change=ruling.would_change,
         details=details,
         replicates=effect,
         **name,
     )
+
+
+class _Judged(NamedTuple):
+    """What `tangent-energy` comes to at one look."""
+
+    sign: int  # +1 supported, -1 reversed, else 0
+    passing: np.ndarray  # the same for each replicate
+    missing: list[str]  # options that would provide what is not there
+
+
+def _judge_look(evidence: Evidence, step: int) -> _Judged:
+    way = evidence.primary
+    effect = over(evidence, energy_effect, [step], way)
+    tests = fatal_tests(evidence, energy_effect, [step], way)
+    layers = by_layer(evidence, energy_effect, [step], way)
+    mixed = mixed_by_depth(list(layers), list(layers.values()))
+    outcome = rule(effect, SMALLEST_BITS, tests, mixed=mixed).outcome
+    passing = _replicates_that_pass(None if mixed else effect, tests, evidence.num_replicates)
+    missing = [test.option for test in tests if test.quantity is None]
+    return _Judged({"supported": 1, "reversed": -1}.get(outcome, 0), passing, missing)
 
 
 def _replicates_that_pass(effect: np.ndarray | None, tests: list[Test], num_replicates: int) -> np.ndarray:

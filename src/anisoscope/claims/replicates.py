@@ -19,7 +19,7 @@ def median(parts: Sequence[Replicates]) -> Replicates:
 
 
 def interval(x: Replicates) -> tuple[float, float]:
-    """95% percentile interval; of a single number, the number itself. Replicates that are NaN drew nothing to measure."""
+    """95% percentile interval; of a single number, the number itself. NaN: that replicate drew nothing to measure."""
     if len(x) < 2:
         return float(x[0]), float(x[0])
     drawn = x[1:][~np.isnan(x[1:])]
@@ -50,8 +50,8 @@ def discoveries(parts: Sequence[Replicates], level: float = 0.05) -> np.ndarray:
 def log_odds(share: np.ndarray, chance: float) -> np.ndarray:
     """`log2(e / e_n)` with `e_n = (1 - e) k / (D - k)`, the mean of random normal directions, and chance = k / D.
 
-    >>> float(log_odds(np.array(0.125), 0.125))
-    0.0
+    >>> log_odds(np.array([0.125]), 0.125).tolist()
+    [0.0]
     """
     share = np.clip(share, 1e-9, 1 - 1e-9)
     return np.log2(share / (1 - share)) - np.log2(chance / (1 - chance))

@@ -223,7 +223,8 @@ def _sentence(question: _Question, ruling: Ruling, explained: Sequence[Explanati
     if found:
         where = "the leading directions of the activations"
         facts = (
-            f"{found['share']:.0%} of the gradient's energy lies in {where}, where chance is {100 * found['beside']:.3g}%"
+            f"{found['share']:.0%} of the gradient's energy lies in {where}, where chance is "
+            f"{100 * found['beside']:.3g}%"
             if question is _ENERGY
             else f"{found['share']:.0%} of the gradient's anisotropy lies in {where}, where random other directions "
             f"hold {found['beside']:.1%}"

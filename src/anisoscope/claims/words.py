@@ -37,8 +37,8 @@ def _found(verdict: Verdict, name: str) -> str:
         return f"in {name} nothing could be measured ({verdict.sentence})"
     share, beside = verdict.facts["share"], verdict.facts["beside"]
     return (
-        f"in {name}, {100 * share:.3g}% of what pushes on the hidden states lies in the few directions in which they vary "
-        f"most (chance {100 * beside:.3g}%)"
+        f"in {name}, {100 * share:.3g}% of what pushes on the hidden states lies in the few directions in which they "
+        f"vary most (chance {100 * beside:.3g}%)"
     )
 
 
@@ -58,12 +58,17 @@ def _early(verdict: Verdict, name: str) -> str:
 
 
 def _rival(verdict: Verdict, name: str) -> str:
-    rival = verdict.strongest_rival
-    if rival is None:
+    """The strongest rival, or all that do as much as the effect itself: made-up labels first, they carry nothing."""
+    heavy = [one for one in verdict.explanations if one.share >= 0.9]
+    named = sorted(heavy, key=lambda one: one.name != "sampled_labels") or [verdict.strongest_rival]
+    parts = [
+        f"{one.title} {'alone reach' if one.how == 'in its place' else 'account for'} {one.share:.0%} of it"
+        for one in named
+        if one is not None
+    ]
+    if not parts:
         return f"{name}: nothing to explain"
-    way = "alone reach" if rival.how == "in its place" else "account for"
-    heavy = ", as much as the effect itself" if rival.share >= 0.9 else ""
-    return f"{name}: {rival.title} {way} {rival.share:.0%} of it{heavy}"
+    return f"{name}: {', '.join(parts)}" + (", as much as the effect itself" if heavy else "")
 
 
 def _sure(energy: Sequence[Verdict]) -> str:

@@ -30,7 +30,7 @@ def curve_ranks(width: int, points: int) -> list[int]:
     """Ranks at which the capture curve is drawn: evenly in the logarithm, filled up from below, up to all directions.
 
     >>> curve_ranks(64, 8)
-    [1, 2, 3, 6, 11, 19, 35, 64]
+    [1, 2, 3, 6, 11, 20, 35, 64]
     """
     ranks = {max(1, round(width ** (i / (points - 1)))) for i in range(points)}
     fill = 1
