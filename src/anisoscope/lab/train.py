@@ -43,7 +43,7 @@ class TrainConfig:
 class Watcher(Protocol):
     """What the loop needs of an `anisoscope.Scope`."""
 
-    def step(self) -> object: ...
+    def step(self, num_tokens: int | None = None) -> object: ...
 
 
 def train(
@@ -71,7 +71,7 @@ def train(
         nn.utils.clip_grad_norm_(model.parameters(), config.grad_clip)
         optimizer.step()
         if scope is not None:
-            scope.step()
+            scope.step(inputs.numel())
         losses.append(loss.item())
         if on_step is not None:
             on_step(step, losses[-1])
