@@ -111,7 +111,7 @@ def test_scope_steps_after_the_optimizer_and_the_caller_hears_last(ids):
     before = model.head.weight.clone()
 
     class Watcher:
-        def step(self) -> None:
+        def step(self, num_tokens: int) -> None:
             events.append(("scope", not torch.equal(model.head.weight, before)))
 
     losses = train(model, ids, replace(CAUSAL, num_steps=2), Watcher(), lambda step, loss: events.append((step, loss)))
@@ -123,7 +123,7 @@ def test_gradients_are_clipped(ids):
     model, norms = build(MODEL, seed=0), []
 
     class Watcher:
-        def step(self) -> None:
+        def step(self, num_tokens: int) -> None:
             norms.append(torch.stack([p.grad.norm() for p in model.parameters()]).norm().item())
 
     train(model, ids, replace(CAUSAL, num_steps=3, grad_clip=0.01), Watcher())

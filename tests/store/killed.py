@@ -22,7 +22,7 @@ def write_on(path: str, log: int) -> None:
     for step in range(100_000):
         rows = [{"step": step, "layer": f"blocks.{i}", "statistic": "loss", "value": step + i} for i in range(NUM_ROWS)]
         kept = [{"step": step, "statistic": "loss", "replicates": np.full(50, step, np.float32)}]
-        writer.commit(step, rows, kept, {"blocks.0|pca|all": np.full((64, 16), step, np.float32)})
+        writer.commit(step, rows, kept, {"blocks.0|pca|all": np.full((512, 32), step, np.float32)})
         os.write(log, f"{step}\n".encode())
 
 

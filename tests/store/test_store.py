@@ -183,6 +183,23 @@ def test_a_broken_write_leaves_the_old_file_and_no_other(tmp_path: Path, monkeyp
     assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
 
 
+def test_a_file_is_flushed_to_the_disk_before_it_takes_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, flushed, fsync = tmp_path / "file", [], os.fsync
+    writer.write_atomically(target, b"old")
+
+    def noted(handle: int) -> None:
+        flushed.append((os.fstat(handle).st_ino, target.read_bytes()))
+        fsync(handle)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    writer.write_atomically(target, b"new")
+    assert target.read_bytes() == b"new"
+    assert flushed[0] == (target.stat().st_ino, b"old"), "the very file that was flushed while the old one still stood"
+    assert flushed[1] == (tmp_path.stat().st_ino, b"new"), "then the folder, so that the rename lasts too"
+
+
 def test_a_killed_writer_loses_no_committed_row(tmp_path: Path) -> None:
     """Killed -9 at 20 random instants: every look that it had reported is whole, and nothing else is in the way."""
     script = Path(__file__).with_name("killed.py")

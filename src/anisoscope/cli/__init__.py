@@ -58,7 +58,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         app(arguments)
     except AnisoscopeError as error:
-        Console(stderr=True, soft_wrap=True, highlight=False).print(Text("error: ", style="red").append(str(error)))
+        Console(stderr=True, soft_wrap=True, highlight=False, markup=False).print(
+            Text("error: ", style="red").append(str(error))
+        )
         raise SystemExit(1) from None
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

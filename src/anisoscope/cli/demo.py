@@ -1,14 +1,11 @@
 """`anisoscope demo`: the main job, from a text to a page."""
 
-import json
-import os
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from rich.console import Console, Group
+from rich.console import Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -20,7 +17,7 @@ from ..lab.presets import PRESETS
 from ..lab.twins import Glance, Kind, Progress, train_twins
 from ..run import open_runs
 from ..store.writer import MANIFEST, refuse_unwritable
-from .printing import Json, judged, print_verdicts, stdout, verdict_rows
+from .printing import Json, conclude, quiet, stderr, stdout
 
 
 def demo(
@@ -50,20 +47,17 @@ def demo(
         refuse_unwritable(out / kind)
     page = out / "report.html"
     source, words = ("the embedded corpus", embedded_corpus()) if text is None else _text(text)
-    watch = _Watch(chosen.num_steps, quiet=as_json or not sys.stderr.isatty() or bool(os.environ.get("CI")))
+    watch = _Watch(chosen.num_steps, quiet=quiet())
     try:
         with watch:
             paths = train_twins(words, source, chosen, out, seed, watch.progress)
     except KeyboardInterrupt:
         raise SystemExit(_interrupted(out)) from None
     runs = open_runs(paths)
-    verdicts = judged(runs, page)
+    verdicts = conclude(runs, page, as_json)
     if as_json:
-        print(json.dumps(verdict_rows(verdicts), indent=1))  # noqa: T201
         return
     console = stdout()
-    print_verdicts(console, verdicts)
-    console.print(f"\nThe page: {page.resolve().as_uri()}")
     console.print("Worth typing next:")
     console.print("  anisoscope explain tangent-energy")
     console.print(f"  anisoscope report {out}")
@@ -87,7 +81,7 @@ def _free_folder(path: Path) -> Path:
 
 
 def _interrupted(out: Path) -> int:
-    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    console = stderr()
     runs = [path for path in (out / "decoder", out / "encoder") if (path / MANIFEST).exists()]
     if runs:
         console.print(f"Stopped. What was measured is kept: anisoscope report {' '.join(map(str, runs))}")
@@ -111,8 +105,7 @@ class _Watch:
 
     def __enter__(self) -> "_Watch":
         if not self._quiet:
-            console = Console(stderr=True)
-            self._live = Live(self._picture(), console=console, refresh_per_second=4)
+            self._live = Live(self._picture(), console=stderr(), refresh_per_second=4)
             self._live.start()
         return self
 

@@ -1,5 +1,8 @@
 """What several commands print: verdict lines, as a table or as JSON; and how they find runs and write the page."""
 
+import contextlib
+import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +14,6 @@ from rich.table import Table
 from rich.text import Text
 
 from ..claims import CLAIMS, Verdict
-from ..errors import StoreError
 from ..report import write_page
 from ..run import Runs
 from ..store import Reader
@@ -20,19 +22,30 @@ Json = Annotated[bool, cyclopts.Parameter(name="--json", negative="", help="Prin
 
 
 def stdout() -> Console:
-    """Where results go; a pipe has no width, a line is a line there."""
-    return Console(soft_wrap=True, highlight=False, width=None if sys.stdout.isatty() else 160)
+    """Where results go; a pipe has no width, a line is a line there. Paths may hold brackets: no markup."""
+    return Console(soft_wrap=True, highlight=False, markup=False, width=None if sys.stdout.isatty() else 160)
 
 
-def judged(runs: Runs, page: Path) -> list[Verdict]:
-    verdicts = runs.claims()
-    try:
-        page.parent.mkdir(parents=True, exist_ok=True)
+def stderr() -> Console:
+    """Where progress and complaints go."""
+    return Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
+
+
+def quiet() -> bool:
+    """No progress in pipes and under CI."""
+    return not sys.stderr.isatty() or bool(os.environ.get("CI"))
+
+
+def conclude(runs: Runs, page: Path, as_json: bool) -> list[Verdict]:
+    """Judges the runs, writes the page, prints the verdict lines (or their JSON, and nothing else)."""
+    with contextlib.nullcontext() if quiet() else stderr().status("judging, and drawing the page"):
+        verdicts = runs.claims()
         write_page([Reader(run.path) for run in runs], verdicts, page)
-    except OSError as error:
-        if isinstance(error, StoreError):
-            raise
-        raise StoreError(f"cannot write the page {page}: {error.strerror or error}; name another with --out") from error
+    if as_json:
+        print(json.dumps(_verdict_rows(verdicts), indent=1))  # noqa: T201
+    else:
+        print_verdicts(stdout(), verdicts)
+        stdout().print(f"\nThe page: {page.resolve().as_uri()}")
     return verdicts
 
 
@@ -53,7 +66,7 @@ def print_verdicts(console: Console, verdicts: Sequence[Verdict]) -> None:
     console.print(table)
 
 
-def verdict_rows(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
+def _verdict_rows(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
     return [
         {
             "claim": verdict.claim,

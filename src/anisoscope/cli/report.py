@@ -1,11 +1,10 @@
 """`anisoscope report`: verdicts and the page of runs on disk."""
 
-import json
 from pathlib import Path
 
 from ..run import open_runs
 from ..store.writer import MANIFEST
-from .printing import Json, judged, print_verdicts, stdout, verdict_rows
+from .printing import Json, conclude
 
 
 def report(runs: list[Path], /, *, out: Path | None = None, as_json: Json = False) -> None:
@@ -21,13 +20,7 @@ def report(runs: list[Path], /, *, out: Path | None = None, as_json: Json = Fals
     paths = [found for path in runs for found in _runs_in(path)]
     opened = open_runs(paths)
     page = out or (paths[0] if len(paths) == 1 else paths[0].parent) / "report.html"
-    verdicts = judged(opened, page)
-    if as_json:
-        print(json.dumps(verdict_rows(verdicts), indent=1))  # noqa: T201
-        return
-    console = stdout()
-    print_verdicts(console, verdicts)
-    console.print(f"\nThe page: {page.resolve().as_uri()}")
+    conclude(opened, page, as_json)
 
 
 def _runs_in(path: Path) -> list[Path]:
