@@ -16,9 +16,7 @@ import torch
 from house.shapes import check_package
 
 SEED = 20261119
-NUM_THREADS = (
-    1  # matrices this small gain nothing from a second thread, and on shared cores threads wait for each other
-)
+NUM_THREADS = 1  # matrices this small gain nothing from a second thread, and on busy cores threads wait for each other
 
 assert "anisoscope" not in sys.modules, "anisoscope was imported before its shapes could be checked"
 check_package("anisoscope")

@@ -47,7 +47,7 @@ class Run:
         """The answer of DuckDB to `query` over the tables `metrics` and `replicates`."""
         return self._reader.sql(query)
 
-    def bases(self, step: int) -> dict[tuple[str, str, str], np.ndarray]:
+    def bases(self, step: int | None) -> dict[tuple[str, str, str], np.ndarray]:
         """The proxies of one look, `{(layer, proxy, view): (D, k)}`."""
         return self._reader.bases(step)
 
@@ -57,7 +57,8 @@ class Run:
 
     def evidence(self) -> Evidence:
         """The rows and replicates as claims read them."""
-        return Evidence(self._reader.metrics(), self._reader.replicates(), self.manifest, self.name)
+        reader = self._reader
+        return Evidence(reader.metrics(), reader.replicates(), reader.manifest, self.name, reader.faults())
 
     def claims(self) -> list[Verdict]:
         """The verdicts on this run, recomputed from its rows."""

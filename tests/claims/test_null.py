@@ -86,7 +86,6 @@ def test_at_chance_hardly_anything_is_supported_or_reversed_at_length(make: obje
     assert_rarely_false(outcomes(make, 300, num_sequences))
 
 
-@pytest.mark.xfail(strict=True, reason="found 2026-11: *reversed* in 13% of null worlds at 2 test sequences, 3% at 8")
 def test_too_few_sequences_are_no_ground_for_a_verdict() -> None:
     """Two test sequences: resampling them cannot show how far others would differ, so nothing can be concluded."""
     assert set(outcomes(at_chance, 10, num_sequences=4)["tangent-energy"]) == {"inconclusive"}
@@ -121,8 +120,8 @@ def test_what_one_sequence_shares_with_itself_is_no_tangent() -> None:
         found = []
         for seed in range(15):
             rng = np.random.default_rng(seed)
-            before = an.Look.from_arrays(*at_chance(rng, 12, 12), step=0)
-            found.append(judged([before, an.Look.from_arrays(*make(rng, 12, 12), step=100)])["tangent-energy"])
+            before = an.Look.from_arrays(*at_chance(rng, 20, 12), step=0)
+            found.append(judged([before, an.Look.from_arrays(*make(rng, 20, 12), step=100)])["tangent-energy"])
         return found
 
     assert untrained(shared_by_sequence).count("supported") <= 2

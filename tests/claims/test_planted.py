@@ -192,7 +192,6 @@ def test_what_persistence_needs(steps: tuple[int, ...], lacking: str, planted: P
     assert lacking in seen.sentence
 
 
-@pytest.mark.xfail(strict=True, reason="found 2026-11: a test that is missing counts even where it decides nothing")
 def test_at_chance_persistence_needs_no_step_0(planted: Planted) -> None:
     """As for tangent-energy itself: what is too small to matter is not supported, whatever is missing."""
     assert persistence(worlds.chance, planted, MANY[1:]).outcome == "not supported"

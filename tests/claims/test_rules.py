@@ -78,7 +78,7 @@ def test_the_first_rule_that_fits(case: str) -> None:
 def test_a_ruling_says_what_would_change_it() -> None:
     assert rule(near(2), M, [MISSING]).would_change == "an option for untrained"
     assert rule(None, M, [], option="a look with gradients").would_change == "a look with gradients"
-    assert rule(near(2), M, [FAILED, condition(near(0))]).would_change == "passing: untrained, clean"
+    assert rule(near(2), M, [FAILED, condition(near(0))]).would_change == "untrained, clean passing"
     assert "untrained" in rule(near(2), M, [PASSED]).would_change
     assert isinstance(rule(near(2), M, []), Ruling)
 

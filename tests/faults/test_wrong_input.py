@@ -397,6 +397,12 @@ def test_all_zero_gradients_in_one_layer_are_a_fault_of_that_layer(folder: Path)
     assert shares["layer"].to_pylist() == ["b"]
 
 
+def test_what_is_not_measured_is_said_where_there_is_no_run_to_record_it() -> None:
+    message = "step 3, array is not measured: all gradients are zero: the loss does not depend on this layer's output"
+    with pytest.warns(UserWarning, match=f"^{message}$"):
+        an.measure(look(H, G * 0, step=3), ranks=(2,))
+
+
 def test_every_error_is_one_of_ours_and_of_pythons() -> None:
     for kind, python in (("InputError", ValueError), ("TextError", ValueError), ("ModelError", ValueError)):
         assert issubclass(getattr(an, kind), (an.AnisoscopeError, python))

@@ -132,3 +132,15 @@ def test_one_direction_among_two_has_no_normal_anisotropy() -> None:
     share, normal = found.anisotropy("q", COUNTS)
     assert torch.isfinite(share).all()
     assert torch.isnan(normal).all()
+
+
+def test_captured_variance_survives_a_mean_far_above_the_spread() -> None:
+    """Centred at the mean before squares are summed: else two huge sums cancel in float32."""
+    rows = (torch.randn(400, 6) * torch.arange(1, 7) + 1e4).float()
+    units = torch.arange(400) // 20
+    sums = Projections(torch.eye(6, dtype=torch.float64), 20, centre=rows.double().mean(0))
+    sums.add(rows, units)
+    wanted = rows.double().var(0, correction=0)
+    seen = sums.energies(resampling_counts(20), centred=True)[0]
+    assert torch.allclose(seen, wanted / wanted.sum(), rtol=1e-3)
+    assert float(seen.sum()) == pytest.approx(1, abs=1e-4)

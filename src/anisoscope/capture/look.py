@@ -4,6 +4,7 @@ Everything behind it (rows, store, claims, page) is the same whether a Look come
 arrays or from a test. A Look is scanned, never asked for all its rows, so that arrays and large models fit alike.
 """
 
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -119,6 +120,10 @@ class Look:
         Without it every row is its own sequence and no position is known. `gradients` holds further labels,
         {"sampled": ..., "permuted": ...}. `step=None` is unknown, 0 means untrained.
         """
+        if step is not None:
+            step = _step(step)
+        if gradients and g is None:
+            raise InputError("gradients= without g: wanted the gradients of the true labels in g as well")
         hidden = _by_layer(h, "h")
         first = next(iter(hidden.values()))
         num_rows = first.shape[0]
@@ -161,7 +166,7 @@ class Look:
         positions = Positions(
             sequence=torch.where(codes < num_fit_sequences, codes, codes - num_fit_sequences),
             num_fit=num_fit,
-            position=None if sequences is None else torch.arange(num_rows) - starts[codes],
+            position=None if num_sequences == num_rows else torch.arange(num_rows) - starts[codes],
             token=_column(tokens, "tokens", order),
             target=_column(targets, "targets", order),
             bearing=_column(bearing, "bearing", order, boolean=True),
@@ -184,6 +189,16 @@ class Look:
                 )
 
         return cls(sites, positions, tuple(labelled), scan, step=step, facts={"source": "arrays"})
+
+
+def _step(step: object) -> int:
+    try:
+        number = operator.index(step)  # type: ignore[arg-type]
+    except TypeError:
+        number = -1
+    if number < 0 or isinstance(step, bool):
+        raise InputError(f"step = {step!r}; wanted a whole number of optimiser steps, 0 for untrained, or None")
+    return number
 
 
 def _by_layer(arrays: object, name: str) -> dict[str, Tensor]:

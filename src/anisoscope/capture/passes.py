@@ -7,6 +7,7 @@ one micro-batch. Each pass counts the records it expects against those it receiv
 import contextlib
 import hashlib
 import random
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -375,6 +376,14 @@ def _num_bytes(chunk: Chunk) -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
+def _eager() -> contextlib.AbstractContextManager[Any]:
+    """Compiled graphs know nothing of our hooks, and must not be compiled anew for us. Without a compiled model the
+    compiler is not even imported, which takes a second.
+    """
+    compiler = sys.modules.get("torch._dynamo")
+    return torch.compiler.set_stance("force_eager") if compiler else contextlib.nullcontext()
+
+
 @contextlib.contextmanager
 def _undisturbed(model: nn.Module) -> Iterator[None]:
     """Eval mode inside; afterwards every flag, buffer and random stream is what it was."""
@@ -389,7 +398,8 @@ def _undisturbed(model: nn.Module) -> Iterator[None]:
         # Not model.eval(): a train() of the user's own may do more than set flags (LoRA merges its weights in it).
         for module, _ in modes:
             module.training = False
-        yield
+        with _eager():
+            yield
     finally:
         for module, training in modes:
             module.training = training

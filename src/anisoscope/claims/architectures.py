@@ -38,10 +38,12 @@ def both_architectures(runs: Sequence[Evidence]) -> Verdict:
     effects = [verdict.replicates for verdict in energy]
     if any(effect is None for effect in effects):
         return Verdict(outcome=outcome, sentence=f"{outcome}: {weak.sentence}", details=details, **names)
-    least = np.min(np.stack(effects), axis=0)  # type: ignore[arg-type]
+    # The smaller effect is the one nearer to none: of negative ones the largest number.
+    stack = np.stack(effects)  # type: ignore[arg-type]
+    least = np.max(stack, axis=0) if (stack[:, 0] < 0).all() else np.min(stack, axis=0)
     low, high = interval(least)
     # What explains the weaker half away explains the joint claim away.
-    explained = min((v for v in energy), key=lambda v: v.effect if v.effect is not None else np.inf).explanations
+    explained = min(energy, key=lambda verdict: abs(verdict.effect or 0.0)).explanations
     limits = sorted({f"{v.claim} {v.outcome}" for v in energy + anisotropy if v.outcome == outcome})
     return Verdict(
         outcome=outcome,

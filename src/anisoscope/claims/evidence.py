@@ -1,6 +1,6 @@
 """What one run's store holds, as claims ask for it: a cell is a number with its replicates, or missing."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -28,9 +28,15 @@ class Evidence:
     """The rows and replicates of one run, by cell."""
 
     def __init__(
-        self, metrics: pa.Table, replicates: pa.Table, manifest: Mapping[str, Any], name: str = "this run"
+        self,
+        metrics: pa.Table,
+        replicates: pa.Table,
+        manifest: Mapping[str, Any],
+        name: str = "this run",
+        faults: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         self.manifest, self.name = manifest, name
+        self._faulty = {fault.get("step") for fault in faults}
         # Only what claims read (proxies against gradients) is turned into Python objects.
         wanted = metrics.filter(pc.field("proxy") != "")
         columns = [wanted[key].to_pylist() for key in _WHERE]
@@ -60,13 +66,17 @@ class Evidence:
 
     @cached_property
     def steps(self) -> list[int | None]:
-        """The steps that were looked at, in order; None is a look whose step nobody knows."""
-        steps = {key[0] for key in self._rows}
+        """The steps that were looked at, in order, faulty looks too; None is a look whose step nobody knows."""
+        steps = {key[0] for key in self._rows} | self._faulty
         return sorted(steps, key=lambda step: (step is not None, step or 0))
 
     @property
     def num_steps(self) -> int | None:
         return self.manifest.get("num_steps")
+
+    @property
+    def num_test_sequences(self) -> int | None:
+        return self.manifest.get("num_test_sequences")
 
     @property
     def objective(self) -> str | None:

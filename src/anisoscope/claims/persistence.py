@@ -6,7 +6,7 @@ import numpy as np
 
 from .evidence import Evidence
 from .replicates import interval
-from .tangent import SMALLEST_BITS, by_layer, energy_effect, fatal_tests, over
+from .tangent import SMALLEST_BITS, by_layer, energy_effect, fatal_tests, over, too_few_sequences
 from .verdict import Test, Verdict, mixed_by_depth, rule
 
 SMALLEST_SHARE = 0.8
@@ -24,8 +24,11 @@ def early_and_persistent(evidence: Evidence) -> Verdict:
         lacking = "the planned number of steps: give num_steps="
         return Verdict(outcome="inconclusive", sentence=f"inconclusive: needs {lacking}", would_change=lacking, **name)
     early = [step for step in steps if 0 < step <= _EARLY * total]
+    few = too_few_sequences(evidence)
     lacking = (
-        f"at least 8 looks (there are {len(steps)}): look more often with every="
+        few.would_change
+        if few
+        else f"at least 8 looks (there are {len(steps)}): look more often with every="
         if len(steps) < 8
         else "a look within the first 10% of training: look more often with every="
         if not early
@@ -82,7 +85,9 @@ def _judge_look(evidence: Evidence, step: int) -> _Judged:
     mixed = mixed_by_depth(list(layers), list(layers.values()))
     outcome = rule(effect, SMALLEST_BITS, tests, mixed=mixed).outcome
     passing = _replicates_that_pass(None if mixed else effect, tests, evidence.num_replicates)
-    missing = [test.option for test in tests if test.quantity is None]
+    # What is missing counts where it decides: a look without an effect, or with one too small, needs nothing more.
+    missing = [test.option for test in tests if test.quantity is None and effect is not None]
+    missing = missing if outcome == "inconclusive" and not mixed else []
     return _Judged({"supported": 1, "reversed": -1}.get(outcome, 0), passing, missing)
 
 

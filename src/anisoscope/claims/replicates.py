@@ -47,6 +47,18 @@ def discoveries(parts: Sequence[Replicates], level: float = 0.05) -> np.ndarray:
     return np.where(adjusted <= level, np.sign([part[0] for part in parts]), 0).astype(int)
 
 
+def log2_first_order(x: Replicates) -> Replicates:
+    """`log2(x)` with its replicates to first order: those of a first-order statistic may be negative, and the logarithm
+    of a number clipped at zero would be a replicate of nothing.
+
+    >>> log2_first_order(np.array([2.0, 2.0])).tolist()
+    [1.0, 1.0]
+    """
+    if not x[0] > 0:
+        return np.full_like(x, np.nan)
+    return np.log2(x[0]) + (x - x[0]) / (x[0] * np.log(2))
+
+
 def log_odds(share: np.ndarray, chance: float) -> np.ndarray:
     """`log2(e / e_n)` with `e_n = (1 - e) k / (D - k)`, the mean of random normal directions, and chance = k / D.
 

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from .evidence import Evidence, Way
-from .replicates import Replicates, discoveries, interval, log_odds, median
+from .replicates import Replicates, discoveries, interval, log2_first_order, log_odds, median
 from .verdict import Explanation, Robustness, Ruling, Test, Verdict, mixed_by_depth, rule
 
 SMALLEST_BITS = float(np.log2(1.5))
 SMALLEST_EXCESS = 0.05
+FEWEST_SEQUENCES = 8
 FREEZE = 0.3  # looks after this fraction of training are judged
 
 # (evidence, step, layer, way, control) -> the effect in that cell, or None
@@ -47,7 +48,7 @@ def anisotropy_effect(evidence: Evidence, step: int | None, layer: str, way: Way
     )
     if share is None or normal is None:
         return None
-    return np.log2(np.clip(share[0], 1e-9, None) / np.clip(normal[0], 1e-9, None))
+    return log2_first_order(share[0]) - log2_first_order(normal[0])
 
 
 def _anisotropy_excess(evidence: Evidence, step: int | None, layer: str, way: Way, _: str) -> Replicates | None:
@@ -118,6 +119,15 @@ _ENERGY = _Question("tangent-energy", "A1", energy_effect, reversible=True)
 _ANISOTROPY = _Question("tangent-anisotropy", "A2", anisotropy_effect, reversible=False)
 
 
+def too_few_sequences(evidence: Evidence) -> Ruling | None:
+    """Resampling a handful of sequences cannot show how far others would differ."""
+    number = evidence.num_test_sequences
+    if number is None or number >= FEWEST_SEQUENCES:
+        return None
+    option = f"at least {FEWEST_SEQUENCES} test sequences"
+    return Ruling("inconclusive", f"only {number} test sequences, an interval over them says little", option)
+
+
 def fatal_tests(evidence: Evidence, effect: Effect, steps: Sequence[int | None], way: Way) -> list[Test]:
     """The tests that decide A1: the same layer untrained, and the view without massive tokens."""
     clean = Way(way.proxy, "clean", way.rank)
@@ -151,7 +161,7 @@ def _ruling(evidence: Evidence, question: _Question, way: Way) -> tuple[Ruling, 
         excess = over(evidence, _anisotropy_excess, steps, way)
         floor = None if excess is None else (excess, SMALLEST_EXCESS)
     layers = by_layer(evidence, question.effect, steps, way)
-    ruling = rule(
+    ruling = too_few_sequences(evidence) or rule(
         effect,
         SMALLEST_BITS,
         tests,
@@ -208,14 +218,14 @@ def _details(evidence: Evidence, question: _Question, way: Way) -> tuple[str, ..
 
 def _facts(evidence: Evidence, question: _Question, way: Way) -> dict[str, float]:
     """The share itself, and what stands beside it: chance, or what random other directions hold."""
-    statistic, excess = (
-        ("energy_share", _energy_excess) if question is _ENERGY else ("anisotropy_share", _anisotropy_excess)
-    )
     steps = evidence.after(FREEZE)
-    share, above = over(evidence, _share(statistic), steps, way), over(evidence, excess, steps, way)
-    if share is None or above is None:
-        return {}
-    return {"share": float(share[0]), "beside": float(share[0] - above[0])}
+    if question is _ENERGY:
+        share = over(evidence, _share("energy_share"), steps, way)
+        beside = over(evidence, _chance, steps, way)
+    else:
+        share = over(evidence, _share("anisotropy_share"), steps, way)
+        beside = over(evidence, _share("anisotropy_share"), steps, way, "random_normal")
+    return {} if share is None or beside is None else {"share": float(share[0]), "beside": float(beside[0])}
 
 
 def _sentence(question: _Question, ruling: Ruling, explained: Sequence[Explanation], found: Mapping[str, float]) -> str:
@@ -237,11 +247,16 @@ def _sentence(question: _Question, ruling: Ruling, explained: Sequence[Explanati
 
 
 def _share(statistic: str) -> Effect:
-    def share(evidence: Evidence, step: int | None, layer: str, way: Way, _: str) -> Replicates | None:
-        found = evidence.cell(step, layer, way, statistic)
+    def share(evidence: Evidence, step: int | None, layer: str, way: Way, control: str) -> Replicates | None:
+        found = evidence.cell(step, layer, way, statistic, control)
         return None if found is None else found[0]
 
     return share
+
+
+def _chance(evidence: Evidence, step: int | None, layer: str, way: Way, _: str) -> Replicates | None:
+    found = evidence.cell(step, layer, way, "energy_share")
+    return None if found is None or found[1] is None else np.full_like(found[0], found[1])
 
 
 def _robustness(evidence: Evidence, question: _Question, outcome: str) -> Robustness:

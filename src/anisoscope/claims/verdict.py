@@ -103,7 +103,7 @@ class Test:
         """None where the quantity is missing."""
         if self.quantity is None:
             return None
-        low, _ = interval(sign * self.quantity) if sign > 0 else (-interval(self.quantity)[1], 0.0)
+        low, _ = interval(sign * self.quantity)
         return low > 0 and (self.kind == "null" or sign * float(self.quantity[0]) >= m)
 
     def describe(self, sign: int, m: float) -> str:
@@ -154,11 +154,12 @@ def rule(
     if failed:
         names = ", ".join(test.name for test in failed)
         said = next((test.failure for test in failed if test.failure), "")
-        return Ruling("not distinguishable from its null", f"{said or 'it fails'} ({names})", f"passing: {names}")
+        return Ruling("not distinguishable from its null", f"{said or 'it fails'} ({names})", f"{names} passing")
     if missing:
         options = "; ".join(test.option for test in missing)
         return Ruling("inconclusive", f"missing: {', '.join(test.name for test in missing)}", options)
-    return Ruling("supported" if sign > 0 else "reversed", "", "a failing test: " + ", ".join(t.name for t in tests))
+    change = ", ".join(f"{test.name} failing" for test in tests) or "an interval that reaches below what matters"
+    return Ruling("supported" if sign > 0 else "reversed", "", change)
 
 
 def mixed_by_depth(layers: Sequence[str], effects: Sequence[Replicates]) -> str:

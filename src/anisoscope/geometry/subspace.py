@@ -231,20 +231,20 @@ def _gradient_rows(g: object, name: str = "g") -> Tensor:
 def energy_share(g: object, q: object) -> float:
     """Share of the squared length of gradients `g` (N, D) that lies in the span of `q` (D, k); chance is k / D.
 
-    >>> energy_share(np.array([[3.0, 4.0]]), np.array([[1.0], [0.0]]))
+    >>> round(energy_share(np.array([[3.0, 4.0]]), np.array([[1.0], [0.0]])), 12)
     0.36
     """
     moment = SecondMoment.of(Moments.of(_gradient_rows(g)))
-    return round(moment.energy_share(orthonormal_basis(q, moment.width)), 12)
+    return moment.energy_share(orthonormal_basis(q, moment.width))
 
 
 def anisotropy_share(g: object, q: object) -> float:
     """Share of the gradients' departure from a sphere that lies in the span of `q` (D, k).
 
-    >>> anisotropy_share(np.array([[1.0, 0.0], [0.0, 0.0]]), np.array([[1.0], [0.0]]))
+    >>> round(anisotropy_share(np.array([[1.0, 0.0], [0.0, 0.0]]), np.array([[1.0], [0.0]])), 12)
     0.5
     """
     moment = SecondMoment.of(Moments.of(_gradient_rows(g)))
     if moment.is_even:
         raise InputError("the gradients are spread exactly evenly: they have no anisotropy to share out")
-    return round(moment.anisotropy_share(orthonormal_basis(q, moment.width)), 12)
+    return moment.anisotropy_share(orthonormal_basis(q, moment.width))

@@ -159,7 +159,7 @@ class Scope:
 
     def _look(self, look: Look | None = None, last: bool = False) -> None:
         """One look, committed. Whatever goes wrong in it stays in it."""
-        if self._off or self._seen == self._step or self._writer is None:
+        if self._off or self._writer is None:
             return
         began_s = time.monotonic()
         try:

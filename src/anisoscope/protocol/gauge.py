@@ -53,7 +53,7 @@ class Gauge:
         directions, blocks = self.frame.directions, self.frame.blocks
         self.counts = counts
         num_units = counts.shape[1]
-        self.variance = Projections(directions, num_units)
+        self.variance = Projections(directions, num_units, centre=activations.mean)
         self.sums: dict[str, Projections] = {}
         self._energies: dict[str, Tensor] = {}  # by population, once the sums are complete
         self._drawn: dict[tuple[str, int], Draws] = {}  # the same for every proxy
@@ -111,7 +111,7 @@ class Gauge:
         p_anisotropy = draw_p(float(own.anisotropy[0]), draws.anisotropy) if draws else None
         write(key, "energy_share", own.energy, p=p_energy, chance=chance, keep=True)
         write(key, "anisotropy_share", own.anisotropy, p=p_anisotropy, keep=True)
-        write(key, "captured_variance", self.captured(block), chance=chance, keep=True)
+        write(key, "captured_variance", self.captured(block), chance=chance, keep=True, n=self.activations.count)
         write(key, "enrichment", own.energy / chance, chance=1.0)
         room = oracle.energy - normal
         placement = (own.energy - normal) / room.where(room > 1e-9, torch.full_like(room, float("nan")))
@@ -133,7 +133,14 @@ class Gauge:
                 write(beside, "captured_variance", self.captured(("oracle", rank, "")), chance=chance)
             elif place in self.frame.blocks:
                 self._write_rival(write, beside, self.shares("true", place), chance)
-                write(beside, "captured_variance", self.captured(place), chance=chance, keep=True)
+                write(
+                    beside,
+                    "captured_variance",
+                    self.captured(place),
+                    chance=chance,
+                    keep=True,
+                    n=self.activations.count,
+                )
 
     def _write_rival(self, write: Write, key: Key, shares: Shares, chance: float) -> None:
         """A rival in the measurement's place, with the mean of its own random normal control."""

@@ -1,6 +1,7 @@
 """`an.measure`: from Looks to a table, and to a run if one is wanted."""
 
 import os
+import warnings
 from collections.abc import Iterable
 from typing import Any
 
@@ -20,6 +21,7 @@ def manifest_of(look: Look, protocol: Protocol, **more: Any) -> dict[str, Any]:
     return {
         "objective": look.objective,
         "primary_view": look.primary_view,
+        "num_test_sequences": look.positions.num_sequences("test"),
         "num_steps": protocol.num_steps,
         "config": protocol.config,
         "model": dict(look.facts),
@@ -54,16 +56,23 @@ def measure(
         raise InputError(f"looks are of steps {steps}; wanted known steps, each once, in rising order: give step=")
     protocol = Protocol(ranks, proxies, num_steps, seed)
     writer = None if run is None else Writer(os.fspath(run), manifest_of(looks[0], protocol))
-    tables, finished = [], False
+    tables: list[pa.Table] = []
+    notices: list[str] = []
+    finished = False
     try:
         for look in looks:
             seen = protocol.observe(look, last=look is looks[-1])
+            notices += [notice for notice in seen.notices if notice not in notices]
             if writer is None:
+                for where, reason in seen.faults:
+                    warnings.warn(f"step {look.step}, {where} is not measured: {reason}", stacklevel=2)
                 tables.append(table(seen.rows, METRICS))
                 continue
             for where, reason in seen.faults:
                 writer.fault(look.step, where, reason)
             tables.append(writer.commit(look.step, seen.rows, seen.replicates, seen.bases))
+        if writer is not None:
+            writer.update(notices=notices)
         finished = True
     finally:
         if writer is not None:

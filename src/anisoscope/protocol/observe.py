@@ -275,8 +275,10 @@ class _Measurement:
             chance: float | None = None,
             draws: Tensor | None = None,
             keep: bool = False,
+            n: int | None = None,
         ) -> None:
-            self._row({**where, **key}, statistic, torch.as_tensor(value), num_rows, p, chance, draws, keep)
+            count = num_rows if n is None else n
+            self._row({**where, **key}, statistic, torch.as_tensor(value), count, p, chance, draws, keep)
 
         return write
 
@@ -327,7 +329,7 @@ class _Measurement:
             return
         member = self.survey.member(site, view)[self.look.positions.half("test")]
         silent = self.survey.silent[site][self.look.positions.half("test")][member]
-        write({}, "zero_gradient_rows", silent.double().mean())
+        write({}, "zero_gradient_rows", silent.double().mean(), n=len(silent))
         sums, counts = gauge.sums["true"], gauge.counts
         total, count, norm2 = sums.total.sum(0), sums.count.sum(), sums.norm2.sum()
         share = total.square().sum() / (count * norm2)

@@ -51,8 +51,11 @@ class Shape:
         # d/dw of (|sum of unit vectors|^2 - n) / (n (n - 1))
         d_pairs = 2 * (self.unit_sums @ total) - self.num_nonzero
         influences["average_cosine"] = (d_pairs - cosine * (2 * n - 1) * self.num_nonzero) / max(n * (n - 1), 1.0)
+        even = 1 / self.moments.width  # of a sphere with many rows
+        chance = {"anisotropy": even, "anisotropy_uncentred": even, "singular_value_anisotropy": even}
         for name, value in self.spectrum.scores().items():
-            write({}, name, first_order(value, influences[name], counts), keep=name == "anisotropy")
+            replicates = first_order(value, influences[name], counts)
+            write({}, name, replicates, chance=chance.get(name), keep=name == "anisotropy")
 
 
 def shape_of(moments: Moments, num_units: int) -> Shape | None:

@@ -2,7 +2,6 @@
 
 import json
 import re
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +39,7 @@ class Reader:
                 f"{self.path} was written with schema {version}, this anisoscope reads up to {SCHEMA_VERSION}: upgrade"
             )
 
-    @cached_property
+    @property
     def manifest(self) -> dict[str, Any]:
         """What was measured, on what, with what."""
         try:
@@ -80,10 +79,10 @@ class Reader:
         """The bootstrap replicates of the rows that claims read."""
         return self._table("replicates", REPLICATES)
 
-    def bases(self, step: int) -> dict[tuple[str, str, str], np.ndarray]:
+    def bases(self, step: int | None) -> dict[tuple[str, str, str], np.ndarray]:
         """The proxies of one look, `{(layer, proxy, view): (D, k)}`, leading directions first."""
         for path in self._parts("bases"):
-            if path.stem.endswith(f"-{step}"):
+            if path.stem.endswith(f"-{'none' if step is None else step}"):
                 try:
                     arrays = safetensors.numpy.load_file(path)
                 except Exception as error:  # safetensors raises its own, which is no OSError
@@ -94,18 +93,24 @@ class Reader:
 
     def faults(self) -> list[dict[str, Any]]:
         """What could not be measured, and why."""
-        return [json.loads(path.read_text()) for path in sorted((self.path / "faults").glob("*.json"))]
+        found = []
+        for path in sorted((self.path / "faults").glob("*.json")):
+            try:
+                found.append(json.loads(path.read_text(encoding="utf-8")))
+            except (OSError, ValueError) as error:
+                raise StoreError(f"cannot read {path}: {error}; move it away to read the rest of the run") from error
+        return found
 
     def sql(self, query: str) -> pa.Table:
         """The answer of DuckDB to `query` over the tables `metrics` and `replicates`."""
         with duckdb.connect() as connection:
-            for name, schema in (("metrics", METRICS), ("replicates", REPLICATES)):
-                paths = [str(path) for path in self._parts(name)]
-                if paths:
-                    connection.from_parquet(paths, union_by_name=True).create_view(name)
-                else:
-                    connection.register(name, schema.empty_table())
             try:
+                for name, schema in (("metrics", METRICS), ("replicates", REPLICATES)):
+                    paths = [str(path) for path in self._parts(name)]
+                    if paths:
+                        connection.from_parquet(paths, union_by_name=True).create_view(name)
+                    else:
+                        connection.register(name, schema.empty_table())
                 return connection.sql(query).to_arrow_table()
             except duckdb.Error as error:
                 raise StoreError(f"DuckDB cannot answer on {self.path}: {error}") from error

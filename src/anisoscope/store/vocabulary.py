@@ -4,6 +4,7 @@
 is not here. To add a statistic or a control, add its line here first (CONTRIBUTING.md shows it).
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -281,7 +282,25 @@ SITES = _terms(
 ALL = STATISTICS | CONTROLS | PROXIES | VIEWS | REGIMES | GRADIENTS | SITES
 
 
-def unknown_words(statistics: set[str], controls: set[str]) -> list[str]:
-    """The words among these that nothing declares; `a/b` is the control b of the control a."""
-    parts = {part for control in controls if control for part in control.split("/")}
-    return sorted((statistics - STATISTICS.keys()) | (parts - CONTROLS.keys()))
+_COLUMNS = {
+    "statistic": STATISTICS,
+    "control": CONTROLS,
+    "proxy": PROXIES,
+    "view": VIEWS,
+    "regime": REGIMES,
+    "gradient": GRADIENTS,
+    "site": SITES,
+}
+
+
+def unknown_words(column: str, words: Iterable[str]) -> list[str]:
+    """The words of a column that nothing declares; `a/b` is the control b of the control a.
+
+    >>> unknown_words("control", ["", "sampled_labels/random_normal", "hunch"])
+    ['hunch']
+    """
+    parts = {part for word in words for part in word.split("/") if part}
+    return sorted(parts - _COLUMNS[column].keys())
+
+
+COLUMNS = tuple(_COLUMNS)

@@ -32,6 +32,7 @@ from .schema import METRICS, REPLICATES, SCHEMA_VERSION, table
 
 MANIFEST = "manifest.json"
 _LOCK = "writer.lock"
+_FOLDERS = ("metrics", "replicates", "bases", "faults")
 _BEAT_S = 15.0
 _STALE_S = 60.0
 
@@ -79,31 +80,28 @@ class _Lock:
             try:
                 handle = os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
             except FileExistsError:
-                self._refuse_unless_stale()
+                stale = _refuse_if_held(self.path)
+                if stale is not None:
+                    self._take_over(stale)
                 continue
             with os.fdopen(handle, "w") as file:
                 file.write(self._stamp().decode())
             return
         raise StoreError(f"the lock of {self.path.parent} changes hands too often: several processes want to write it")
 
-    def _refuse_unless_stale(self) -> None:
+    def _take_over(self, stale: bytes) -> None:
+        """Puts a stale lock aside. One taker wins the rename; if what it got is no longer the stale lock, another taker
+        was faster, and its lock goes back.
+        """
+        aside = self.path.with_name(f".{_LOCK}.{uuid.uuid4().hex[:8]}.tmp")
         try:
-            held = json.loads(self.path.read_text())
-            age_s = time.time() - held["beat"]
+            self.path.rename(aside)
         except FileNotFoundError:
             return
-        except (ValueError, KeyError, TypeError):
-            held, age_s = {}, time.time() - self.path.stat().st_mtime
-        same_host = held.get("host") == self.owner["host"]
-        if age_s < _STALE_S and not (same_host and not _alive(held.get("pid"))):
-            raise StoreError(
-                f"{self.path.parent} is being written by process {held.get('pid')} on {held.get('host')} "
-                f"(last heartbeat {age_s:.0f} s ago): write to another folder, or stop that process"
-            )
-        with contextlib.suppress(FileNotFoundError):  # only one taker wins this rename
-            aside = self.path.with_name(f".{_LOCK}.{uuid.uuid4().hex[:8]}.tmp")
-            self.path.rename(aside)
-            aside.unlink(missing_ok=True)
+        if aside.read_bytes() != stale:
+            with contextlib.suppress(FileExistsError):
+                os.link(aside, self.path)
+        aside.unlink(missing_ok=True)
 
     def _stamp(self) -> bytes:
         return json.dumps(self.owner | {"beat": time.time()}).encode()
@@ -127,6 +125,26 @@ class _Lock:
             self.path.unlink(missing_ok=True)
 
 
+def _refuse_if_held(lock: Path) -> bytes | None:
+    """Refuses a folder whose writer lives; else what the stale lock holds, or None where there is no lock."""
+    try:
+        content, written = lock.read_bytes(), lock.stat().st_mtime
+    except FileNotFoundError:
+        return None
+    try:
+        held = json.loads(content)
+        age_s = time.time() - held["beat"]
+    except (ValueError, KeyError, TypeError):
+        held, age_s = {}, time.time() - written
+    dead = held.get("host") == socket.gethostname() and not _alive(held.get("pid"))
+    if age_s < _STALE_S and not dead:
+        raise StoreError(
+            f"{lock.parent} is being written by process {held.get('pid')} on {held.get('host')} "
+            f"(last heartbeat {age_s:.0f} s ago): write to another folder, or stop that process"
+        )
+    return content
+
+
 def _alive(pid: int | None) -> bool:
     if not isinstance(pid, int):
         return False
@@ -145,8 +163,11 @@ def refuse_unwritable(path: str | os.PathLike[str]) -> Path:
     if path.exists() and not path.is_dir():
         raise StoreError(f"{path} is a file; a run is a folder: choose another path")
     if (path / MANIFEST).exists():
+        _refuse_if_held(path / _LOCK)
         raise StoreError(f"a run exists already in {path}: choose another folder, or delete this one first")
-    if path.exists() and any(entry.name != _LOCK and not entry.name.startswith(".") for entry in path.iterdir()):
+    # A writer that was killed before its manifest leaves empty folders of our own behind.
+    foreign = [entry for entry in path.iterdir() if not _is_ours(entry)] if path.exists() else []
+    if foreign:
         raise StoreError(f"{path} is not empty and holds no run: choose another folder, so that nothing is mixed up")
     existing = path
     while not existing.exists():
@@ -154,6 +175,11 @@ def refuse_unwritable(path: str | os.PathLike[str]) -> Path:
     if not os.access(existing, os.W_OK | os.X_OK):
         raise StoreError(f"cannot write into {existing} (no permission): choose a folder that you may write")
     return path
+
+
+def _is_ours(entry: Path) -> bool:
+    empty_folder = entry.name in _FOLDERS and entry.is_dir() and not any(entry.iterdir())
+    return entry.name == _LOCK or entry.name.startswith(".") or empty_folder
 
 
 class Writer:
@@ -170,7 +196,7 @@ class Writer:
     def __init__(self, path: str | os.PathLike[str], manifest: Mapping[str, Any]) -> None:
         self.path = refuse_unwritable(path)
         try:
-            for folder in ("metrics", "replicates", "bases", "faults"):
+            for folder in _FOLDERS:
                 (self.path / folder).mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StoreError(f"cannot make the run folder {self.path}: {error.strerror or error}") from error
@@ -184,7 +210,13 @@ class Writer:
         }
         self._num_looks = 0
         self._num_faults = 0
-        self._write_manifest()
+        try:
+            if (self.path / MANIFEST).exists():  # written between our first check and our lock
+                raise StoreError(f"a run exists already in {self.path}: choose another folder")
+            self._write_manifest()
+        except BaseException:
+            self._lock.release()
+            raise
 
     def commit(
         self,
@@ -197,9 +229,11 @@ class Writer:
         if not self._lock.held():
             raise StoreError(f"another process has taken over {self.path}: nothing more is written by this one")
         metrics, attempt = table(rows, METRICS), self.manifest["attempt"]
-        unknown = vocabulary.unknown_words(
-            set(metrics["statistic"].unique().to_pylist()), set(metrics["control"].unique().to_pylist())
-        )
+        unknown = [
+            word
+            for column in vocabulary.COLUMNS
+            for word in vocabulary.unknown_words(column, metrics[column].unique().to_pylist())
+        ]
         if unknown:
             raise StoreError(f"undeclared words {unknown}: declare them in anisoscope/store/vocabulary.py first")
         name = f"{attempt:03d}-{self._num_looks:06d}-{'none' if step is None else step}"
