@@ -151,7 +151,16 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
         lambda: an.alignment(H, G, 6), "rank k = 6 leaves no normal directions in D = 6 coordinates: take k < 6"),
     "k of constant rows, alignment": (
         lambda: an.alignment(np.ones((60, 6)), G, 2),
-        "rank k = 2, but all rows of the activations are the same: fit on rows that differ"),
+        "all rows of h_fit are the same (constant activations); wanted rows that differ"),
+    "no Look": (
+        lambda: an.measure("x"),
+        "got str, wanted one Look or several: make them with an.Look.from_arrays"),
+    "a single rank": (
+        lambda: an.measure(an.Look.from_arrays(H, G), ranks=8),
+        "ranks = 8; wanted whole numbers of at least 1"),
+    "a step before the first": (
+        lambda: an.Look.from_arrays(H, G, step=-1),
+        "step = -1; wanted a whole number of optimiser steps, 0 for untrained, or None"),
     "a method that does not exist": (
         lambda: an.alignment(H, G, 2, "ica"), "unknown method 'ica'; wanted one of pca, svd"),  # type: ignore[arg-type]
     "one group": (

@@ -92,8 +92,8 @@ def test_the_default_schedule() -> None:
         ({"every": 3}, 7, [0, 3, 6, 7]),
         ({"every": 1}, 3, [0, 1, 2, 3]),
         ({"every": 100}, 2, [0, 2]),
-        ({"schedule": lambda step: step in (2, 3)}, 5, [2, 3, 5]),
-        ({"schedule": lambda step: False}, 2, [2]),
+        ({"schedule": lambda step: step in (2, 3)}, 5, [0, 2, 3, 5]),
+        ({"schedule": lambda step: False}, 2, [0, 2]),
         ({"every": 4, "num_steps": 6}, 6, [0, 4, 6]),
         ({"every": 4, "num_steps": 6}, 9, [0, 4, 6, 8, 9]),
         ({"every": 4, "num_steps": 20}, 6, [0, 4, 6]),
@@ -425,3 +425,16 @@ def test_logging_is_the_users(tmp_path: Path) -> None:
     Loop().watched(tmp_path / "run", 1)
     assert logging.getLogger("anisoscope").handlers == []
     assert logging.getLogger("anisoscope").level == logging.NOTSET
+
+
+def test_a_first_look_that_fails_is_told_before_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(self: object, look: object, last: bool = False) -> None:
+        raise MemoryError("too large")
+
+    monkeypatch.setattr("anisoscope.protocol.observe.Protocol.observe", fails)
+    loop = Loop()
+    with pytest.raises(
+        an.ModelError, match="the first look failed, so nothing would be measured: MemoryError: too large"
+    ):
+        loop.watched(tmp_path / "run", 2)
+    assert an.open_run(tmp_path / "run").manifest["finished"] is False

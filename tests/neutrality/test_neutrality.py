@@ -217,12 +217,10 @@ def test_a_scope_that_does_not_clean_up_is_seen(alone, function, broken, seen_in
 def test_a_scope_whose_looks_all_fail_is_neutral_too(
     alone: Trace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    real, num_calls = passes._gradients, 0
+    real = passes._gradients
 
     def fails(*args, **kwargs):
-        nonlocal num_calls
-        num_calls += 1
-        if num_calls == 1:  # at start-up it is told
+        if not list((tmp_path / "run" / "metrics").glob("*.parquet")):  # until the first look it would be told
             return real(*args, **kwargs)
         torch.rand(3)
         raise RuntimeError("out of memory")

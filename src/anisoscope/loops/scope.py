@@ -106,14 +106,16 @@ class Scope:
         self._notices: list[str] = []
 
     def __enter__(self) -> "Scope":
-        look, due = Look.from_passes(self._passes, step=0, keep_bytes=KEEP_BYTES), self._due(0)
+        self._due(0)  # step 0 is always looked at; a schedule that fails shall say so before anything is written
+        look = Look.from_passes(self._passes, step=0, keep_bytes=KEEP_BYTES)
         extra = {"name": self._name, "windows": self._passes.windows.facts()}
         self._writer = Writer(self.run, manifest_of(look, self._protocol, **extra))
         self._began_s = time.monotonic()
         try:
-            if due:
-                self._look(look)
-        except BaseException as error:  # Ctrl-C in the first look: `with` does not close what it never entered
+            self._look(look)
+            if self._off:  # training has not begun: better now than after a night without a row
+                raise ModelError(f"the first look failed, so nothing would be measured: {self._off}")
+        except BaseException as error:  # `with` does not close what it never entered
             self.__exit__(type(error))
             raise
         return self
@@ -123,11 +125,11 @@ class Scope:
         if self._writer is None:
             raise InputError("scope.step() outside of `with an.Scope(...) as scope:`; nothing is open to write to")
         self._step += 1
-        if num_tokens is not None:
-            self._tokens = (self._tokens or 0) + int(num_tokens)
         if self._off:
             return
         try:
+            if num_tokens is not None:
+                self._tokens = (self._tokens or 0) + int(num_tokens)
             due = self._step == self._num_steps or self._due(self._step)
         except Exception as error:
             self._switch_off(error, "schedule")

@@ -76,6 +76,9 @@ def _checked(h_fit: object, g_test: object, h_test: object | None) -> tuple[Tens
         raise InputError(
             f"h_test has shape {tuple(beside.shape)}, g_test {tuple(gradients.shape)}: give the same positions in both"
         )
+    for name, rows in (("h_fit", fit), ("h_test", beside)):
+        if Moments.of(rows).is_constant:
+            raise InputError(f"all rows of {name} are the same (constant activations); wanted rows that differ")
     dtype = torch.promote_types(fit.dtype, gradients.dtype)
     return fit.to(dtype), gradients.to(dtype), beside.to(dtype)
 

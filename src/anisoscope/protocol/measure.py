@@ -51,6 +51,9 @@ def measure(
     looks = [looks] if isinstance(looks, Look) else list(looks)
     if not looks:
         raise InputError("no looks to measure; give one Look or several")
+    kinds = sorted({type(look).__name__ for look in looks if not isinstance(look, Look)})
+    if kinds:
+        raise InputError(f"got {', '.join(kinds)}, wanted one Look or several: make them with an.Look.from_arrays")
     steps = [look.step for look in looks]
     if len(looks) > 1 and (None in steps or steps != sorted(set(steps))):  # type: ignore[type-var]
         raise InputError(f"looks are of steps {steps}; wanted known steps, each once, in rising order: give step=")

@@ -4,6 +4,7 @@ Scans: survey (which rows belong where) -> fit half: moments, then frames -> tes
 gradients -> test half again: per-sequence sums, whose influences need the finished second moments -> rows.
 """
 
+import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,6 +33,16 @@ PRIMARY_RANK = 16
 def primary_rank(width: int) -> int:
     """16, or an eighth of the width where that is smaller."""
     return max(1, min(PRIMARY_RANK, width // 8))
+
+
+def _whole_numbers(ranks: Any) -> tuple[int, ...]:
+    try:
+        numbers = sorted({operator.index(rank) for rank in ranks})
+    except TypeError:
+        numbers = []
+    if not numbers or numbers[0] < 1 or any(isinstance(rank, bool) for rank in ranks):
+        raise InputError(f"ranks = {ranks!r}; wanted whole numbers of at least 1")
+    return tuple(numbers)
 
 
 @dataclass
@@ -66,10 +77,7 @@ class Protocol:
         unknown = [proxy for proxy in proxies if proxy not in METHODS]
         if unknown or not proxies:
             raise InputError(f"proxies = {proxies}; wanted some of {', '.join(METHODS)}")
-        for rank in ranks:
-            if isinstance(rank, bool) or not isinstance(rank, int) or rank <= 0:
-                raise InputError(f"ranks = {ranks}; wanted whole numbers of at least 1")
-        self.ranks = tuple(sorted(set(ranks)))
+        self.ranks = _whole_numbers(ranks)
         self.proxies = tuple(proxies)
         self.num_steps = num_steps
         self.seed = seed
