@@ -106,7 +106,7 @@ def open_runs(paths: Iterable[str | os.PathLike[str]]) -> Runs:
     Traceback (most recent call last):
     anisoscope.errors.InputError: no runs to open; give one path or several
     """
-    paths = list(paths)
+    paths = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     if not paths:
         raise InputError("no runs to open; give one path or several")
     return Runs(open_run(path) for path in paths)

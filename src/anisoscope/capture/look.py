@@ -25,7 +25,7 @@ _CHUNK_ROWS = 8192
 Scan = Callable[[Half, tuple[str, ...]], Iterator[Chunk]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Look:
     """One look at one model at one step: hidden states `h` and gradients `g` of the same positions, layer by layer.
 
@@ -45,6 +45,10 @@ class Look:
     objective: str | None = None
     windows: str | None = None  # fingerprint
     facts: Mapping[str, Any] = field(default_factory=dict)  # of the model, for the manifest of a run
+
+    def __repr__(self) -> str:
+        layers = ", ".join(site.layer for site in self.sites)
+        return f"Look(step={self.step}, {self.positions.sequence.shape[0]} positions, layers: {layers})"
 
     @property
     def primary_view(self) -> str:
@@ -171,6 +175,13 @@ class Look:
             target=_column(targets, "targets", order),
             bearing=_column(bearing, "bearing", order, boolean=True),
         )
+        for half in HALVES:
+            marked = None if positions.bearing is None else int(positions.bearing[positions.half(half)].sum())
+            if marked is not None and marked < 2:
+                raise InputError(
+                    f"bearing marks {marked} rows of the {half} half; wanted at least 2 in each: it says which "
+                    "positions' own output enters the loss"
+                )
         sites = tuple(
             Site(layer, depth, "block", array.shape[1]) for depth, (layer, array) in enumerate(hidden.items(), start=1)
         )

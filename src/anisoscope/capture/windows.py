@@ -21,7 +21,7 @@ _PIECE_CHARS = 1 << 16
 _MOST_CHARS = 1 << 25
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Windows:
     """Windows of tokens that training never sees, half to fit proxies on and half to test them with gradients.
 
@@ -136,6 +136,10 @@ class Windows:
             seed=seed,
             source=source,
         )
+
+    def __repr__(self) -> str:
+        sizes = f"{self.fit_ids.shape[0]} + {self.test_ids.shape[0]} sequences of {self.length}"
+        return f"Windows({self.objective_name}, {sizes}, fingerprint {self.fingerprint})"
 
     @property
     def length(self) -> int:

@@ -1,5 +1,6 @@
 """`early-and-persistent` (A3): is tangent energy there early in training, and does it stay?"""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -50,7 +51,7 @@ def early_and_persistent(evidence: Evidence) -> Verdict:
     onset = next((step for step, look in looks.items() if look.sign > 0), None)
     late = [look.sign for step, look in counted.items() if step > 0.75 * total]
     details = (
-        "never set in" if onset is None else f"first seen at step {onset}, {onset / total:.0%} of training",
+        "never set in" if onset is None else _course(looks, onset, total),
         f"in the last quarter: {late.count(1)} of {len(late)} looks",
     )
     words = ruling.outcome + (f" ({ruling.reason})" if ruling.reason else "")
@@ -69,9 +70,20 @@ def early_and_persistent(evidence: Evidence) -> Verdict:
     )
 
 
+def _course(looks: Mapping[int, "_Judged"], onset: int, total: int) -> str:
+    """When it set in, when it was strongest, and what is left at the end."""
+    last = max(looks)
+    peak = max(looks, key=lambda step: np.nan_to_num(looks[step].bits, nan=-np.inf))
+    return (
+        f"first seen at step {onset}, {onset / total:.0%} of training; strongest at step {peak} "
+        f"({looks[peak].bits:.2f} bits), {looks[last].bits:.2f} bits at the end"
+    )
+
+
 class _Judged(NamedTuple):
     """What `tangent-energy` comes to at one look."""
 
+    bits: float
     sign: int  # +1 supported, -1 reversed, else 0
     passing: np.ndarray  # the same for each replicate
     missing: list[str]  # options that would provide what is not there
@@ -88,7 +100,8 @@ def _judge_look(evidence: Evidence, step: int) -> _Judged:
     # What is missing counts where it decides: a look without an effect, or with one too small, needs nothing more.
     missing = [test.option for test in tests if test.quantity is None and effect is not None]
     missing = missing if outcome == "inconclusive" and not mixed else []
-    return _Judged({"supported": 1, "reversed": -1}.get(outcome, 0), passing, missing)
+    bits = float("nan") if effect is None else float(effect[0])
+    return _Judged(bits, {"supported": 1, "reversed": -1}.get(outcome, 0), passing, missing)
 
 
 def _replicates_that_pass(effect: np.ndarray | None, tests: list[Test], num_replicates: int) -> np.ndarray:

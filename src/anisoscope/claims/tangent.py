@@ -9,7 +9,7 @@ import numpy as np
 
 from .evidence import Evidence, Way
 from .replicates import Replicates, discoveries, interval, log2_first_order, log_odds, median
-from .verdict import Explanation, Robustness, Ruling, Test, Verdict, mixed_by_depth, rule
+from .verdict import AS_MUCH, Explanation, Robustness, Ruling, Test, Verdict, mixed_by_depth, rule
 
 SMALLEST_BITS = float(np.log2(1.5))
 SMALLEST_EXCESS = 0.05
@@ -193,7 +193,9 @@ def _details(evidence: Evidence, question: _Question, way: Way) -> tuple[str, ..
     steps = evidence.after(FREEZE)
     looks = [over(evidence, question.effect, [step], way) for step in steps]
     values = [float(look[0]) for look in looks if look is not None]
-    found = [f"last look {values[-1]:.2f} bits, largest {max(values, key=abs):.2f}"] if values else []
+    found = []
+    if values:
+        found.append(f"looks judged: the last {values[-1]:.2f} bits, the largest {max(values, key=abs):.2f}")
     height = over(evidence, _curve_height, steps, way)
     if height is not None:
         low, high = interval(height)
@@ -208,8 +210,8 @@ def _details(evidence: Evidence, question: _Question, way: Way) -> tuple[str, ..
     cells = [question.effect(evidence, step, layer, way, "") for step in steps for layer in evidence.layers]
     signs = discoveries([cell for cell in cells if cell is not None])
     found.append(
-        f"single layers and looks, false discovery rate 5%: {(signs > 0).sum()} above, {(signs < 0).sum()} below, "
-        f"{(signs == 0).sum()} neither"
+        f"single layers and looks, at a false discovery rate of 5%: {(signs > 0).sum()} above random other directions, "
+        f"{(signs < 0).sum()} below, {(signs == 0).sum()} neither"
     )
     regime = evidence.manifest["config"]["primary"]
     found.append(f"primary cell: proxy {way.proxy}, regime {regime['regime']}, view {way.view}")
@@ -239,7 +241,7 @@ def _sentence(question: _Question, ruling: Ruling, explained: Sequence[Explanati
             else f"{found['share']:.0%} of the gradient's anisotropy lies in {where}, where random other directions "
             f"hold {found['beside']:.1%}"
         )
-    heavy = [_DOES_THE_SAME[one.name] for one in explained if one.share >= 0.9]
+    heavy = [_DOES_THE_SAME[one.name] for one in explained if one.share >= AS_MUCH]
     words = ruling.outcome + (f" ({ruling.reason})" if ruling.reason else "")
     if heavy and ruling.outcome in ("supported", "reversed"):
         words += ", and " + ", and ".join(heavy)

@@ -10,6 +10,7 @@ from ..store.vocabulary import CONTROLS
 from .replicates import Replicates, discoveries, interval
 
 Outcome = Literal["supported", "reversed", "not supported", "inconclusive", "not distinguishable from its null"]
+AS_MUCH = 0.9  # from here on a rival does as much as the effect itself, and stands in the verdict's own sentence
 WEAKEST_FIRST: tuple[Outcome, ...] = ("inconclusive", "not supported", "not distinguishable from its null")
 
 
@@ -74,15 +75,29 @@ class Verdict:
         return max(self.explanations, key=lambda one: one.share, default=None)
 
     @property
+    def rivals(self) -> tuple[Explanation, ...]:
+        """All that do as much as the effect itself, made-up labels first, for they carry nothing; else the strongest."""
+        heavy = [one for one in self.explanations if one.share >= AS_MUCH]
+        if heavy:
+            return tuple(sorted(heavy, key=lambda one: (one.name != "sampled_labels", -one.share)))
+        return () if self.strongest_rival is None else (self.strongest_rival,)
+
+    @property
+    def rival_line(self) -> str:
+        """The strongest rivals in words, with what it means if they do as much as the effect itself."""
+        named = ", ".join(map(str, self.rivals[:2])) + (f" and {len(self.rivals) - 2} more" * (len(self.rivals) > 2))
+        return named + (" (as much as the effect)" if self.rivals and self.rivals[0].share >= AS_MUCH else "")
+
+    @property
     def number(self) -> str:
-        """Effect with interval, in words for a line."""
+        """Effect with interval, in words for a line; where there is none, why."""
         if self.effect is None:
-            return "no effect computed"
+            return self.sentence.removeprefix("inconclusive: ") or "no effect computed"
         return f"{self.effect:.2f} [{self.low:.2f}, {self.high:.2f}] {self.unit}"
 
     def __str__(self) -> str:
-        rival = self.strongest_rival
-        return f"{self.claim}: {self.outcome}, {self.number}" + (f"; strongest rival: {rival}" if rival else "")
+        rivals = f"; strongest rival: {self.rival_line}" if self.rivals else ""
+        return f"{self.claim}: {self.outcome}, {self.number}{rivals}"
 
 
 @dataclass(frozen=True)

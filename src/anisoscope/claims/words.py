@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from .verdict import Verdict
+from .verdict import AS_MUCH, Explanation, Verdict
 
 _KIND = {"masked": "encoder", "causal": "decoder"}
 
@@ -50,7 +50,15 @@ def _chance(verdict: Verdict, name: str) -> str:
         "not distinguishable from its null": "it cannot be told from its null",
         "inconclusive": "it cannot be said",
     }[verdict.outcome]
+    if verdict.effect is not None:
+        plain += f", {2**verdict.effect:.2g} times the odds of random other directions"
+    if verdict.outcome == "supported" and any(one.name == "sampled_labels" for one in verdict.rivals if _heavy(one)):
+        plain += "; but labels that the model made up push there as much, so this is no sign of learning from the text"
     return f"{name}: {plain} ({verdict.number})"
+
+
+def _heavy(one: Explanation) -> bool:
+    return one.share >= AS_MUCH
 
 
 def _early(verdict: Verdict, name: str) -> str:
@@ -58,23 +66,16 @@ def _early(verdict: Verdict, name: str) -> str:
 
 
 def _rival(verdict: Verdict, name: str) -> str:
-    """The strongest rival, or all that do as much as the effect itself: made-up labels first, they carry nothing."""
-    heavy = [one for one in verdict.explanations if one.share >= 0.9]
-    named = sorted(heavy, key=lambda one: one.name != "sampled_labels") or [verdict.strongest_rival]
     parts = [
-        f"{one.title} {'alone reach' if one.how == 'in its place' else 'account for'} {one.share:.0%} of it"
-        for one in named
-        if one is not None
+        f"{one.title} {'alone reach' if one.how == 'in its place' else 'account for'} {one.share:.0%} of the effect"
+        for one in verdict.rivals
     ]
-    if not parts:
-        return f"{name}: nothing to explain"
-    return f"{name}: {', '.join(parts)}" + (", as much as the effect itself" if heavy else "")
+    return f"{name}: {', '.join(parts) or 'nothing to explain'}"
 
 
 def _sure(energy: Sequence[Verdict]) -> str:
     same = [str(verdict.robustness) for verdict in energy if verdict.robustness and verdict.robustness.total]
-    held = f"; the verdict holds in {' and '.join(same)} other ways to measure" if same else ""
-    runs = {1: "one run", 2: "two small runs"}.get(len(energy), f"{len(energy)} runs")
-    return (
-        f"How sure? In {'this' if len(energy) == 1 else 'these'} {runs}, one seed each, intervals over sequences{held}."
-    )
+    ways = "other directions, ranks and views of the same runs"
+    held = f"; the verdict holds in {' and '.join(same)} {ways}" if same else ""
+    runs = {1: "this one run", 2: "these two small runs"}.get(len(energy), f"these {len(energy)} runs")
+    return f"How sure? In {runs}, one seed each, intervals over sequences{held}."

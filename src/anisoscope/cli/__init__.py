@@ -21,8 +21,8 @@ app = cyclopts.App(
 _HELP = {
     "demo": """Train two small language models while watching them, and write a page with what the evidence supports.
 
-A decoder (it sees the past and guesses the next token) and its twin, an encoder (it sees everything and guesses hidden
-tokens), learn from the English inside every Python. Nothing is downloaded.
+A decoder (it guesses the next token) and its twin, an encoder (it guesses hidden tokens), learn from the English inside
+every Python. Nothing is downloaded.
 
 Try:
 

@@ -1,5 +1,8 @@
 """`anisoscope demo`: the main job, from a text to a page."""
 
+import os
+import shutil
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -59,10 +62,13 @@ def demo(
         return
     console = stdout()
     console.print("Worth typing next:")
-    console.print("  anisoscope explain tangent-energy")
-    console.print(f"  anisoscope report {out}")
+    command = "anisoscope" if shutil.which("anisoscope") else os.path.relpath(sys.argv[0])
+    console.print(f"  {command} explain tangent-energy")
+    console.print(f"  {command} report {out}")
     sql = "select layer, value from metrics where statistic='anisotropy'"
-    console.print(f'  python -c "import anisoscope as an; print(an.open_run(\'{paths[0]}\').sql(\\"{sql}\\"))"')
+    console.print(
+        f'  {os.path.relpath(sys.executable)} -c "import anisoscope as an; print(an.open_run(\'{paths[0]}\').sql(\\"{sql}\\"))"'
+    )
     console.print()
     for line in summary(verdicts, {run.name: run.manifest.get("objective") for run in runs}):
         console.print(line)
@@ -85,7 +91,7 @@ def _interrupted(out: Path) -> int:
     runs = [path for path in (out / "decoder", out / "encoder") if (path / MANIFEST).exists()]
     if runs:
         console.print(f"Stopped. What was measured is kept: anisoscope report {' '.join(map(str, runs))}")
-        console.print("To start again: anisoscope demo")
+        console.print(f"To start again give another folder with --out, or delete {out} first.")
     else:
         console.print("Stopped before anything was measured.")
     return 130

@@ -51,7 +51,7 @@ def _term_facts(name: str) -> dict[str, str]:
         "definition": term.definition,
         "unit": term.unit,
         beside: term.null,
-        "section": f"method, section {term.section}",
+        "section": f"docs/method.md, section {term.section}",
     }
 
 
@@ -64,5 +64,5 @@ def _claim_facts(name: str) -> dict[str, str]:
         "effect": claim.effect,
         "smallest effect that matters": claim.smallest,
         "decided by": claim.fatal,
-        "section": f"method, section 9 ({claim.source})",
+        "section": f"docs/method.md, section 9 ({claim.source})",
     }

@@ -52,17 +52,17 @@ def conclude(runs: Runs, page: Path, as_json: bool) -> list[Verdict]:
 def print_verdicts(console: Console, verdicts: Sequence[Verdict]) -> None:
     """One line a claim and run: name, run, verdict, effect with interval, strongest rival."""
     table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
-    for name in ("claim", "run", "verdict", "effect [95%]"):
+    for name in ("claim", "run", "verdict"):
         table.add_column(name, no_wrap=True)
-    table.add_column("strongest rival", overflow="fold")
+    for name in ("effect [95%]", "strongest rival"):
+        table.add_column(name, overflow="fold")
     styles = {"supported": "green", "reversed": "magenta", "not supported": "yellow"}
     for claim in CLAIMS:
         for verdict in verdicts:
             if verdict.claim == claim:
-                rival = verdict.strongest_rival
                 outcome = Text(verdict.outcome, style=styles.get(verdict.outcome, "cyan"))
                 names = "together" if len(verdict.runs) > 1 else " ".join(verdict.runs)
-                table.add_row(claim, names, outcome, verdict.number, str(rival) if rival else "")
+                table.add_row(claim, names, outcome, verdict.number, verdict.rival_line)
     console.print(table)
 
 

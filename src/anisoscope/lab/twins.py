@@ -99,8 +99,7 @@ def train_twins(
     if len(held_out) < needed:
         raise TextError(
             f"{source} gives {len(ids)} tokens, {len(held_out)} of them held out; wanted at least {needed} held out "
-            f"({preset.num_windows} windows of {preset.length}): give a text about {needed / len(held_out):.1f} times "
-            "as long, or take --preset smoke"
+            f"({preset.num_windows} windows of {preset.length}): give a text of {10 * needed} tokens or more"
         )
     counts = torch.bincount(ids, minlength=tokenizer.get_vocab_size())
     runs = []

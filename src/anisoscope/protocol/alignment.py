@@ -23,7 +23,7 @@ class Alignment:
     """The share of gradient energy inside k directions fitted on activations, and what to hold against it.
 
     >>> print(Alignment(0.5, 0.4, 0.6, 0.01, 0.7, 0.1, 5.0, {"next_directions": 0.2}, 0.8, 0.6, 1000, 32))
-    share 0.500 [0.400, 0.600] where chance is 0.100; next_directions 0.200; oracle 0.800
+    share 0.500 [0.400, 0.600] where chance is 0.100; next_directions 0.200; oracle 0.800; 1000 rows of 32 sequences
     """
 
     share: float
@@ -43,7 +43,7 @@ class Alignment:
         controls = "".join(f"; {name} {value:.3f}" for name, value in self.controls.items())
         return (
             f"share {self.share:.3f} [{self.low:.3f}, {self.high:.3f}] where chance is {self.chance:.3f}{controls}; "
-            f"oracle {self.oracle:.3f}"
+            f"oracle {self.oracle:.3f}; {self.num_rows} rows of {self.num_sequences} sequences"
         )
 
 

@@ -78,6 +78,8 @@ class Protocol:
         if unknown or not proxies:
             raise InputError(f"proxies = {proxies}; wanted some of {', '.join(METHODS)}")
         self.ranks = _whole_numbers(ranks)
+        if num_steps is not None and (isinstance(num_steps, bool) or not isinstance(num_steps, int) or num_steps < 1):
+            raise InputError(f"num_steps = {num_steps!r}; wanted the planned number of optimiser steps, at least 1")
         self.proxies = tuple(proxies)
         self.num_steps = num_steps
         self.seed = seed

@@ -111,7 +111,10 @@ class Reader:
                         connection.from_parquet(paths, union_by_name=True).create_view(name)
                     else:
                         connection.register(name, schema.empty_table())
-                return connection.sql(query).to_arrow_table()
+                answer = connection.sql(query)
+                if answer is None:
+                    raise StoreError(f"the query {query!r} gives no table; wanted a select")
+                return answer.to_arrow_table()
             except duckdb.Error as error:
                 raise StoreError(f"DuckDB cannot answer on {self.path}: {error}") from error
 
