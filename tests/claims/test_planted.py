@@ -149,14 +149,15 @@ def test_early_and_persistent(planted: Planted) -> None:
     seen = persistence(worlds.tangent, planted)
     assert seen.outcome == "supported"
     assert seen.effect == 1.0
-    assert seen.details == ("first seen at step 2, 2% of training", "in the last quarter: 2 of 2 looks")
+    assert seen.details[0].startswith("first seen at step 2, 2% of training; strongest at step ")
+    assert seen.details[1] == "in the last quarter: 2 of 2 looks"
 
 
 def test_late_onset_is_not_early(planted: Planted) -> None:
     seen = persistence(worlds.late, planted)
     assert seen.outcome == "not supported"
     assert seen.effect == pytest.approx(3 / 8)
-    assert seen.details[0] == "first seen at step 75, 75% of training"
+    assert seen.details[0].startswith("first seen at step 75, 75% of training; strongest at step 100 (")
 
 
 def test_early_in_the_normals_is_reversed_and_at_chance_never_sets_in(planted: Planted) -> None:

@@ -76,7 +76,7 @@ class Verdict:
 
     @property
     def rivals(self) -> tuple[Explanation, ...]:
-        """All that do as much as the effect itself, made-up labels first, for they carry nothing; else the strongest."""
+        """All that do as much as the effect itself, made-up labels first (they carry nothing); else the strongest."""
         heavy = [one for one in self.explanations if one.share >= AS_MUCH]
         if heavy:
             return tuple(sorted(heavy, key=lambda one: (one.name != "sampled_labels", -one.share)))

@@ -65,10 +65,8 @@ def demo(
     command = "anisoscope" if shutil.which("anisoscope") else os.path.relpath(sys.argv[0])
     console.print(f"  {command} explain tangent-energy")
     console.print(f"  {command} report {out}")
-    sql = "select layer, value from metrics where statistic='anisotropy'"
-    console.print(
-        f'  {os.path.relpath(sys.executable)} -c "import anisoscope as an; print(an.open_run(\'{paths[0]}\').sql(\\"{sql}\\"))"'
-    )
+    look_at = f"print(an.open_run('{paths[0]}').claims()[0].sentence)"
+    console.print(f'  {os.path.relpath(sys.executable)} -c "import anisoscope as an; {look_at}"')
     console.print()
     for line in summary(verdicts, {run.name: run.manifest.get("objective") for run in runs}):
         console.print(line)
