@@ -23,7 +23,8 @@ Json = Annotated[bool, cyclopts.Parameter(name="--json", negative="", help="Prin
 
 def stdout() -> Console:
     """Where results go; a pipe has no width, a line is a line there. Paths may hold brackets: no markup."""
-    return Console(soft_wrap=True, highlight=False, markup=False, width=None if sys.stdout.isatty() else 160)
+    terminal = sys.stdout.isatty()
+    return Console(soft_wrap=not terminal, highlight=False, markup=False, width=None if terminal else 160)
 
 
 def stderr() -> Console:
