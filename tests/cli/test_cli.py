@@ -164,6 +164,8 @@ def test_interrupting_keeps_what_was_measured(tmp_path):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # A shell's background job inherits a SIGINT that is ignored, and would hand that on.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     first_looks = tmp_path / "out" / "decoder" / "metrics"
     deadline = time.monotonic() + 120
