@@ -377,3 +377,19 @@ def test_ranks_that_are_none(ranks: tuple[object, ...]) -> None:
         Protocol(ranks)
     with pytest.raises(an.InputError, match="wanted some of pca, svd"):
         Protocol((2,), proxies=("umap",))
+
+
+def test_a_mean_far_above_the_spread_leaves_captured_variance_alone() -> None:
+    h, g, sequences, _ = arrays(21, dtype=np.float32)
+
+    def captured(shift: float) -> list[float]:
+        seen = measured(a_look((h + shift).astype(np.float32), g, sequences), proxies=("pca",))
+        return [
+            row["value"]
+            for row in seen.rows
+            if row["statistic"] == "captured_variance" and row["view"] == "all" and not row.get("control")
+        ]
+
+    near, far = captured(0.0), captured(1e5)
+    assert len(near) > 3
+    np.testing.assert_allclose(far, near, atol=5e-3)

@@ -126,35 +126,8 @@ class Look:
         """
         if step is not None:
             step = _step(step)
-        if gradients and g is None:
-            raise InputError("gradients= without g: wanted the gradients of the true labels in g as well")
-        hidden = _by_layer(h, "h")
-        first = next(iter(hidden.values()))
-        num_rows = first.shape[0]
-        given = {"true": g, **(gradients or {})}
-        unknown = [label for label in gradients or {} if label not in LABELS[1:]]
-        if unknown:
-            raise InputError(
-                f"gradients names {', '.join(map(repr, unknown))}; wanted some of {', '.join(LABELS[1:])}: those of "
-                "the true labels are g"
-            )
-        labelled = {label: _by_layer(given[label], _name_of(label)) for label in LABELS if given.get(label) is not None}
-        for label, arrays in labelled.items():
-            if arrays.keys() != hidden.keys():
-                raise InputError(
-                    f"{_name_of(label)} has the layers {', '.join(arrays)}, h has {', '.join(hidden)}; wanted the "
-                    "same: give {layer: array} in both, or one array each"
-                )
-        for name, layer, array in _walk(hidden, labelled):
-            if array.shape[0] != num_rows:
-                raise InputError(
-                    f"{name} has {array.shape[0]} rows, h has {num_rows}; wanted one row per position in both"
-                )
-            if array.shape[1] != hidden[layer].shape[1]:
-                raise InputError(
-                    f"{name} has width {array.shape[1]}, h has {hidden[layer].shape[1]}; wanted both of the same layer"
-                )
-
+        hidden, labelled = _checked_arrays(h, g, gradients or {})
+        num_rows = next(iter(hidden.values())).shape[0]
         codes = sequence_codes(sequences, num_rows)
         order = torch.from_numpy(np.argsort(codes, kind="stable"))
         codes = torch.from_numpy(np.sort(codes, kind="stable"))
@@ -200,6 +173,39 @@ class Look:
                 )
 
         return cls(sites, positions, tuple(labelled), scan, step=step, facts={"source": "arrays"})
+
+
+def _checked_arrays(
+    h: object, g: object | None, gradients: Mapping[str, object]
+) -> tuple[dict[str, Tensor], dict[str, dict[str, Tensor]]]:
+    """Hidden states by layer and gradients by label and layer, of the same layers, rows and widths."""
+    if gradients and g is None:
+        raise InputError("gradients= without g: wanted the gradients of the true labels in g as well")
+    hidden = _by_layer(h, "h")
+    first = next(iter(hidden.values()))
+    num_rows = first.shape[0]
+    given = {"true": g, **gradients}
+    unknown = [label for label in gradients if label not in LABELS[1:]]
+    if unknown:
+        raise InputError(
+            f"gradients names {', '.join(map(repr, unknown))}; wanted some of {', '.join(LABELS[1:])}: those of "
+            "the true labels are g"
+        )
+    labelled = {label: _by_layer(given[label], _name_of(label)) for label in LABELS if given.get(label) is not None}
+    for label, arrays in labelled.items():
+        if arrays.keys() != hidden.keys():
+            raise InputError(
+                f"{_name_of(label)} has the layers {', '.join(arrays)}, h has {', '.join(hidden)}; wanted the "
+                "same: give {layer: array} in both, or one array each"
+            )
+    for name, layer, array in _walk(hidden, labelled):
+        if array.shape[0] != num_rows:
+            raise InputError(f"{name} has {array.shape[0]} rows, h has {num_rows}; wanted one row per position in both")
+        if array.shape[1] != hidden[layer].shape[1]:
+            raise InputError(
+                f"{name} has width {array.shape[1]}, h has {hidden[layer].shape[1]}; wanted both of the same layer"
+            )
+    return hidden, labelled
 
 
 def _step(step: object) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 
 from .evidence import Evidence, Way
 from .replicates import Replicates, discoveries, interval, log2_first_order, log_odds, median
-from .verdict import AS_MUCH, Explanation, Robustness, Ruling, Test, Verdict, mixed_by_depth, rule
+from .verdict import Explanation, Robustness, Ruling, Test, Verdict, mixed_by_depth, rule
 
 SMALLEST_BITS = float(np.log2(1.5))
 SMALLEST_EXCESS = 0.05
@@ -241,7 +241,7 @@ def _sentence(question: _Question, ruling: Ruling, explained: Sequence[Explanati
             else f"{found['share']:.0%} of the gradient's anisotropy lies in {where}, where random other directions "
             f"hold {found['beside']:.1%}"
         )
-    heavy = [_DOES_THE_SAME[one.name] for one in explained if one.share >= AS_MUCH]
+    heavy = [_DOES_THE_SAME[one.name] for one in explained if one.suffices]
     words = ruling.outcome + (f" ({ruling.reason})" if ruling.reason else "")
     if heavy and ruling.outcome in ("supported", "reversed"):
         words += ", and " + ", and ".join(heavy)

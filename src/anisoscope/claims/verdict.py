@@ -28,6 +28,11 @@ class Explanation:
         return f"{self.title} {self.share:.0%}"
 
     @property
+    def suffices(self) -> bool:
+        """Does it do as much as the effect itself?"""
+        return self.share >= AS_MUCH
+
+    @property
     def title(self) -> str:
         return CONTROLS[self.name].title if self.name in CONTROLS else self.name
 
@@ -77,7 +82,7 @@ class Verdict:
     @property
     def rivals(self) -> tuple[Explanation, ...]:
         """All that do as much as the effect itself, made-up labels first (they carry nothing); else the strongest."""
-        heavy = [one for one in self.explanations if one.share >= AS_MUCH]
+        heavy = [one for one in self.explanations if one.suffices]
         if heavy:
             return tuple(sorted(heavy, key=lambda one: (one.name != "sampled_labels", -one.share)))
         return () if self.strongest_rival is None else (self.strongest_rival,)
@@ -86,7 +91,7 @@ class Verdict:
     def rival_line(self) -> str:
         """The strongest rivals in words, with what it means if they do as much as the effect itself."""
         named = ", ".join(map(str, self.rivals[:2])) + (f" and {len(self.rivals) - 2} more" * (len(self.rivals) > 2))
-        return named + (" (as much as the effect)" if self.rivals and self.rivals[0].share >= AS_MUCH else "")
+        return named + (" (as much as the effect)" if self.rivals and self.rivals[0].suffices else "")
 
     @property
     def number(self) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from .verdict import AS_MUCH, Explanation, Verdict
+from .verdict import Verdict
 
 _KIND = {"masked": "encoder", "causal": "decoder"}
 
@@ -52,13 +52,9 @@ def _chance(verdict: Verdict, name: str) -> str:
     }[verdict.outcome]
     if verdict.effect is not None:
         plain += f", {2**verdict.effect:.2g} times the odds of random other directions"
-    if verdict.outcome == "supported" and any(one.name == "sampled_labels" for one in verdict.rivals if _heavy(one)):
+    if verdict.outcome == "supported" and any(one.name == "sampled_labels" and one.suffices for one in verdict.rivals):
         plain += "; but labels that the model made up push there as much, so this is no sign of learning from the text"
     return f"{name}: {plain} ({verdict.number})"
-
-
-def _heavy(one: Explanation) -> bool:
-    return one.share >= AS_MUCH
 
 
 def _early(verdict: Verdict, name: str) -> str:

@@ -131,17 +131,6 @@ class SecondMoment:
         """`|Q'ZQ|^2 / |Z|^2`."""
         return float((q_dk.T @ self.deviator @ q_dk).square().sum()) / self.power
 
-    def normal_anisotropy_share(self, q_dk: Float[Tensor, "d k"]) -> float:
-        """Mean of `anisotropy_share` over random subspaces of the same rank in the complement of Q, in closed form."""
-        cross = q_dk.T @ self.deviator
-        inner = cross @ q_dk
-        parts = (self.power, float(cross.square().sum()), float(inner.square().sum()), float(inner.trace()))
-        return normal_anisotropy(*parts, rank=q_dk.shape[1], width=self.width)
-
-    def oracle(self, k: int) -> Float[Tensor, "d k"]:
-        """The k directions that hold the most energy."""
-        return eigenbasis(self.matrix)[1][:, :k]
-
 
 def normal_energy(share: T, rank: int, width: int) -> T:
     """Mean energy share of random rank-k subspaces in the complement of a subspace that holds `share`.

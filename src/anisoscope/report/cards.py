@@ -11,7 +11,6 @@ from ..claims.tangent import SMALLEST_BITS
 from ..claims.verdict import Explanation
 from .words import DEFAULT_GLOSSARY, FINDINGS, GLOSSARY, HOW, OUTCOMES, READINGS, RIVALS, STATES, TESTS
 
-SUFFICES = 0.9  # from here on a rival stands in the verdict's own sentence
 _SMALLEST = {"bits": SMALLEST_BITS, "share of looks": SMALLEST_SHARE}
 
 
@@ -90,7 +89,7 @@ class Card:
         """Duller explanations that do (nearly) all of it, for a verdict that would stand otherwise."""
         if self.verdict.outcome not in ("supported", "reversed"):
             return []
-        return [rival_name(one) for one in self.verdict.explanations if one.share >= SUFFICES]
+        return [rival_name(one) for one in self.verdict.explanations if one.suffices]
 
     @property
     def explanations(self) -> list[dict[str, Any]]:
