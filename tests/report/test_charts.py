@@ -1,22 +1,19 @@
 """The charts and the rows behind them."""
 
 import json
+import re
 from dataclasses import replace
+from pathlib import Path
 
-import hypothesis
 import numpy as np
-import pyarrow as pa
 import pytest
 import vl_convert
-from hypothesis import strategies as st
 
-from anisoscope.report import charts, curve, figures, maps, palette
+from anisoscope.report import curve, figures, maps, palette, training
 from anisoscope.report.rows import MEDIAN, MOST_STILLS
 from anisoscope.store import METRICS
 from anisoscope.store.schema import table
-from report.stores import HOSTILE, rows_of
-
-CHARTS = [getattr(charts, name) for name in charts.__all__ if name != "loss_over_steps"]
+from report.stores import rows_of
 
 
 @pytest.fixture(scope="module")
@@ -24,40 +21,65 @@ def run(two_runs):
     return rows_of(two_runs[0])
 
 
-@pytest.mark.parametrize("draw", CHARTS, ids=lambda draw: draw.__name__)
-def test_each_chart_stands_alone(draw, run):
-    chart = draw(run)
-    assert chart.title.text.endswith("?")
-    assert chart.title.subtitle == run.name
-    svg = vl_convert.vegalite_to_svg(chart.to_json())
+def with_data(drawing):
+    """A specification that stands alone."""
+    tables = {
+        name: [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
+        for name, table in drawing["tables"].items()
+    }
+    return drawing["spec"] | {"datasets": tables, "width": 400}
+
+
+@pytest.mark.parametrize("name", ["curve", "energy", "map"])
+def test_each_chart_draws_marks(name, run):
+    figure = next(figure for figure in figures.figures([run]) if figure.name == name)
+    svg = vl_convert.vegalite_to_svg(json.dumps(with_data(figure.panels[0]["drawing"])))
     assert svg.count("<path") > 10
     assert "<script" not in svg
+    assert figure.question.endswith("?")
+
+
+def test_the_loss_stands_beside_a_uniform_guess_where_one_is_known(run):
+    rows = [{"step": step, "statistic": "loss", "value": 5.0 - step} for step in (0, 1)]
+    without, known = (replace(run, metrics=table(rows, METRICS)), [row | {"chance": 6.2} for row in rows])
+    guessed = replace(run, metrics=table(known, METRICS))
+    assert [key.label for key in figures.figures([guessed])[-1].keys] == ["loss", "a uniform guess"]
+    assert figures.figures([without])[-1].keys == []
+    lines = [
+        vl_convert.vegalite_to_svg(json.dumps(with_data(training.loss_over_steps(one)))).count("stroke-dasharray")
+        for one in (without, guessed)
+    ]
+    assert lines == [0, 1]
 
 
 def test_the_curve_goes_from_none_to_all_and_stays_below_its_oracle(run):
-    rows = [row for row in run.curve() if (row["look"], row["depth"]) == (2, 1)]
-    for control in ("", "oracle"):
-        mine = [row for row in rows if row["control"] == control]
-        assert [row["rank"] for row in mine] == sorted(row["rank"] for row in mine)
+    drawn = with_data(curve.capture_curve(run, 1))["datasets"]["curve"]
+    rows = sorted(
+        (row for row in drawn if (row["look"], row["depth"]) == (2, 1)), key=lambda row: (row["series"], row["rank"])
+    )
+    for series in ("", "oracle"):
+        mine = [row for row in rows if row["series"] == series]
         assert (mine[0]["x"], mine[0]["y"]) == (0, 0)
         assert (mine[-1]["x"], mine[-1]["y"]) == pytest.approx((1, 1))
-    shares = {(row["control"], row["rank"]): row["y"] for row in rows}
-    assert all(shares["oracle", rank] >= y - 1e-9 for (control, rank), y in shares.items() if not control)
+    shares = {(row["series"], row["rank"]): row["y"] for row in rows}
+    assert all(shares["oracle", rank] >= y - 1e-9 for (series, rank), y in shares.items() if not series)
 
 
-def test_controls_that_move_no_directions_stand_above_the_measurement(run):
-    points = [row for row in run.points() if (row["look"], row["depth"], row["proxy"]) == (2, 1, "pca")]
-    here = {row["control"]: row for row in points if row["is_primary"]}
-    assert {"", "sampled_labels", "row_normalised", "next_directions", "random_normal"} <= here.keys()
-    assert here["sampled_labels"]["x"] == here["row_normalised"]["x"] == here[""]["x"]
+def test_controls_that_move_no_directions_stand_beside_the_measurement(run):
+    drawn = with_data(curve.capture_curve(run, 1))["datasets"]["points"]
+    here = {row["series"]: row for row in drawn if (row["look"], row["depth"]) == (2, 1)}
+    assert {"", "svd", "sampled_labels", "row_normalised", "next_directions", "random_normal"} <= here.keys()
+    assert here["sampled_labels"]["x"] == here["row_normalised"]["x"] == here[""]["x"] == here[""]["at"]
     assert here["next_directions"]["x"] != here[""]["x"]
+    places = [here[name]["at"] for name in ("", "sampled_labels", "row_normalised")]
+    assert min(abs(a - b) for a in places for b in places if a is not b) > 0.03
 
 
 def test_the_median_over_blocks_has_the_interval_of_its_replicates(run):
-    last = run.medians("energy_share", ("",))[-1]
-    single = [row for row in run.shares("energy_share", ("",)) if row["look"] == last["look"]]
+    last = run.medians("")[-1]
+    single = [row for row in run.shares("") if row["look"] == last["look"]]
     assert last["depth"] == MEDIAN
-    assert last["value"] == pytest.approx(np.median([row["value"] for row in single]))
+    assert last["y"] == pytest.approx(np.median([row["y"] for row in single]))
     replicates = run.replicates.to_pylist()
     mine = [
         row["replicates"]
@@ -67,6 +89,14 @@ def test_the_median_over_blocks_has_the_interval_of_its_replicates(run):
     ]
     low, high = np.percentile(np.median(mine, axis=0), [2.5, 97.5])
     assert (last["low"], last["high"]) == (pytest.approx(low), pytest.approx(high))
+
+
+def test_the_median_of_what_is_drawn_has_the_median_of_its_limits(run):
+    last = run.medians("random_normal")[-1]
+    single = [row for row in run.shares("random_normal") if row["look"] == last["look"]]
+    assert last["interval"] == "draws"
+    assert last["low"] == pytest.approx(np.median([row["low"] for row in single]))
+    assert last["low"] < last["y"] < last["high"]
 
 
 def test_a_long_run_is_drawn_at_a_bounded_number_of_looks(run):
@@ -82,45 +112,41 @@ def test_one_slider_serves_runs_of_different_steps(two_runs):
     assert slider["stills"] == [[0, 1, 1, 2, 2], [0, 0, 1, 1, 2]]
 
 
+def test_one_menu_serves_runs_of_different_depths(run):
+    names = [{"depth": depth, "layer": f"model.transformer.blocks.{depth}", "site": "block"} for depth in range(1, 6)]
+    shallow, deep = (replace(run, metrics=table(names[:number], METRICS)) for number in (2, 5))
+    menu = figures.menu([shallow, deep])
+    assert [name for _, name in menu["options"]] == [f"{depth}: …transformer.blocks.{depth}" for depth in range(1, 6)]
+    assert menu["chosen"] == 2  # both runs have it
+
+
 def test_the_map_is_centred_at_chance(run):
-    scale = maps.enrichment_map(run, width=0.5).to_dict()["layer"][0]["encoding"]["color"]["scale"]
+    drawing = maps.enrichment_map(run, width=0.5)
+    scale = drawing["spec"]["layer"][0]["encoding"]["color"]["scale"]
     assert scale["domain"] == [-1.75, -1.25, -0.75, -0.25, 0.25, 0.75, 1.25, 1.75]
-    assert scale["range"][4] == palette.DIVERGING["level0"][0]
-    assert maps.class_width([run]) in (0.25, 0.5, 1.0, 2.0, 4.0)
+    assert scale["range"][4] == "var(--level0)"
+    cells = with_data(drawing)["datasets"]["cells"]
+    rows = run.metrics.to_pylist()
+    enrichment = {
+        (row["layer"], str(row["step"])): row["value"]
+        for row in rows
+        if (row["statistic"], row["proxy"], row["rank"], row["control"], row["view"])
+        == ("enrichment", "pca", 4, "", "all")
+    }
+    assert {(row["layer"], row["at_step"]): row["times"] for row in cells} == pytest.approx(enrichment, rel=1e-3)
+    assert maps.class_width([run]) in (0.25, 0.5, 0.75, 1.0, 2.0, 4.0)
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-def test_a_name_inside_an_expression_stays_a_name(name, run):
-    metrics = run.metrics
-    at = metrics.column_names.index("layer")
-    chart = maps.anisotropy_map(
-        replace(run, metrics=metrics.set_column(at, METRICS.field("layer"), pa.array([name] * len(metrics))))
-    )
-    expression = chart.to_dict()["layer"][0]["encoding"]["y"]["axis"]["labelExpr"]
-    assert name not in expression
-    assert json.loads('"' + expression.split("':'")[1].split("'")[0] + '"') == name
-
-
-@hypothesis.given(
-    st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=9),
-)
-def test_no_label_covers_another(places):
-    names = list(palette.CONTROL_SERIES)
-    rows = [
-        curve._described(
-            {"look": 0, "depth": 0, "control": names[at % 8], "proxy": "pca", "rank": 4, "is_primary": True,
-             "x": x, "y": y, "interval": ""}
-        )
-        for at, (x, y) in enumerate(places)
-    ]  # fmt: skip
-    curve._place_labels(rows)
-    assert all(0 <= row["label_y"] <= 1 for row in rows)
-    assert not any(curve._collide([a], [b]) for a in rows for b in rows if a is not b)
-
-
-def test_the_colours_of_the_page_are_variables(run):
-    drawn = figures.figures([run])
-    specs = json.dumps([panel["spec"] for figure in drawn for panel in figure.panels if panel["id"]])
-    lights = {light for light, _ in (palette.COLOURS | palette.DIVERGING | palette.SEQUENTIAL).values()}
-    assert len(lights) == len(palette.COLOURS) + len(palette.DIVERGING) + len(palette.SEQUENTIAL)
-    assert not [light for light in lights if light in specs]
+def test_every_colour_that_is_named_is_declared(run):
+    """Charts, legends, style sheet and template name colours as variables; a wrong name would draw nothing."""
+    declared = [dict(palette.variables(theme)) for theme in (0, 1)]
+    assert declared[0].keys() == declared[1].keys()
+    specs = [
+        panel["drawing"]["spec"] for figure in figures.figures([run]) for panel in figure.panels if panel["drawing"]
+    ]
+    keys = [f"var(--{key.colour})" for figure in figures.figures([run]) for key in figure.keys]
+    files = [(Path(figures.__file__).with_name(name)).read_text() for name in ("page.css", "page.html.jinja")]
+    named = set(re.findall(r"var\((--\w+)\)", json.dumps(specs) + " ".join(keys + files)))
+    assert len(named) > 15
+    assert named <= declared[0].keys()
+    assert not re.search(r"#[0-9a-f]{6}", json.dumps(specs))

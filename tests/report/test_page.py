@@ -14,6 +14,7 @@ import pytest
 from anisoscope.claims.verdict import Explanation, Robustness, Verdict
 from anisoscope.errors import StoreError
 from anisoscope.report import RunRows, write_page
+from anisoscope.report.cards import cards_of
 from anisoscope.report.page import render
 from anisoscope.store import METRICS, REPLICATES, Reader, Writer
 from anisoscope.store.schema import table
@@ -84,7 +85,8 @@ def test_hostile_names_are_words(page):
         assert " ".join(name.split()) in words(page)
     assert "49" not in re.findall(r"\$\{window\S* (\S+)", words(page))  # no template is run on a name
     charts = json.loads(next(text for _, attributes, text in document.raw if attributes.get("id") == "charts"))
-    assert HOSTILE[0] in charts["energy-0"]["tables"]["shares"]["layer"]["texts"]
+    shares = charts["energy-0"]["tables"]["shares"]
+    assert HOSTILE[0] in {row[shares["columns"].index("layer")] for row in shares["rows"]}
 
 
 def test_that_the_parser_sees_what_an_unescaped_name_would_do(page):
@@ -103,7 +105,7 @@ def test_landmarks_language_and_labels(page):
     for attributes in document.all("a"):
         assert str(attributes["href"])[1:] in ids
     charts = [attributes for attributes in document.all("div") if attributes.get("class") == "chart"]
-    assert len(charts) == 10  # five figures for two runs; arrays have no loss
+    assert len(charts) == 6  # three figures for two runs; arrays have no loss
     assert all(attributes["role"] == "img" and attributes["aria-label"] for attributes in charts)
 
 
@@ -140,6 +142,7 @@ def test_every_line_opens_to_its_evidence():
     rivals = (
         Explanation("sampled_labels", 1.02, 0.97, 1.08, "in its place"),
         Explanation("x y", -0.1, -0.2, 0.0, "taken out"),
+        Explanation("row_normalised", -0.001, -0.002, 0.0, "taken out"),
     )
     verdict = Verdict(
         "tangent-energy", "A1", "supported", 2.0, 1.8, 2.2, "bits", "untrained passed, clean failed, chance missing",
@@ -148,11 +151,43 @@ def test_every_line_opens_to_its_evidence():
     )  # fmt: skip
     said = words(render([empty("a")], [verdict]))
     tests = ("passed untrained", "failed clean", "missing chance")
-    rest = ("102% [97, 108]", "x y", "-10% [-20, 0]", "41 of 43", "svd: reversed", "more looks", "a detail")
-    for part in ("4 times the odds", "something duller does the same", *tests, *rest):
+    rest = (
+        "102% [97, 108]",
+        "x y",
+        "-10% [-20, 0]",
+        "41 of 43",
+        "svd: reversed",
+        "a detail",
+        "a few heavy tokens 0% [0, 0]",
+    )
+    for part in ("4 times the odds", "something duller does the same", "It would take more looks.", *tests, *rest):
         assert part in said, part
+    assert "-0%" not in said
     weak = replace(verdict, explanations=(replace(rivals[0], share=0.8),))
     assert "something duller does the same" not in words(render([empty("a")], [weak]))
+
+
+def test_what_is_inconclusive_says_so_once():
+    verdict = Verdict(
+        "both-architectures", "A6", "inconclusive", sentence="inconclusive: inconclusive: nothing", runs=("a", "b")
+    )
+    said = words(render([empty("a"), empty("b")], [verdict])).split("Every line opens")[1]
+    assert "inconclusive nothing inconclusive means" in said
+    assert "inconclusive:" not in said
+
+
+@pytest.mark.parametrize(
+    ("would_change", "said"),
+    [
+        ("untrained failing, clean failing", "It would take the test “untrained” or “clean” to fail."),
+        ("untrained, clean passing", "It would take the test “untrained” and “clean” to pass."),
+        ("a narrower interval: more test windows", "It would take a narrower interval: more test windows."),
+        ("", ""),
+    ],
+)
+def test_what_would_change_a_verdict_is_a_sentence(would_change, said):
+    [card] = cards_of([Verdict("tangent-energy", "A1", "supported", would_change=would_change)])
+    assert card.change == said
 
 
 @pytest.mark.parametrize(
@@ -194,7 +229,7 @@ def test_a_store_that_says_next_to_nothing(tmp_path):
         ({"gradients": False}, "No gradients were measured in this run"),
         ({"steps": (None,)}, "step unknown"),
         ({"steps": (0,)}, "step 0"),
-        ({"names": ("only",)}, "depth 1: only"),
+        ({"names": ("only",)}, "1: only"),
     ],
     ids=["no gradients", "no step", "one look", "one layer"],
 )
@@ -213,15 +248,17 @@ def test_runs_of_one_name_are_told_apart(two_runs):
 def test_the_size_stays_below_two_megabytes(two_runs):
     """Two runs of seven layers and ten looks, with the rows that layers and looks of a full run have."""
     sparse = rows_of(two_runs[0])
-    layer, last = sparse.layers[0]["layer"], max(step for step in sparse.steps if step is not None)
+    layer, last = sparse.layers[1], max(step for step in sparse.steps if step is not None)
     keep = pa.compute.and_(
         pa.compute.equal(sparse.metrics["layer"], layer), pa.compute.equal(sparse.metrics["step"], last)
     )
     rows = sparse.metrics.filter(keep).to_pylist()
     many = [row | {"layer": f"blocks.{depth}", "depth": depth, "step": 2**at, "value": row["value"] * (1 - at / 97)}
             for depth in range(7) for at in range(10) for row in rows]  # fmt: skip
-    run = replace(sparse, metrics=table(many, METRICS))
+    layers = [{"layer": f"blocks.{depth}", "depth": depth, "primary_rank": 4} for depth in range(7)]
+    run = replace(sparse, metrics=table(many, METRICS), manifest={**sparse.manifest, "layers": layers})
     assert len(many) > 7 * 10 * 200
+    assert len(run.shares("sampled_labels")) == 7 * 10
     assert len(render([run, run], []).encode()) < 2_000_000
 
 

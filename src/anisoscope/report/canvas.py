@@ -1,27 +1,85 @@
-"""What all charts have in common: data in, title and axes, the words of a tooltip."""
+"""What all charts share: axes, the looks of a series, the words of a tooltip, and the way out to the page."""
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, cast
 
 import altair as alt
 
-from .palette import COLOURS
-from .rows import MEDIAN, Row, RunRows
+from .palette import paint, series_of
+from .rows import Row
 
-WIDTH, TALL, SMALL = 470, 420, 190
-INK, MUTED, FAINT, PAPER = (COLOURS[name][0] for name in ("ink", "muted", "faint", "paper"))
+Drawing = dict[str, Any]  # a specification of Vega-Lite without data, and its tables
+
+INK, MUTED, FAINT, PAPER, MEASURE = (paint(name) for name in ("ink", "muted", "faint", "paper", "measure"))
 PERCENT = alt.Axis(format=".0%", tickCount=5)
-OVER = {"sequences": "95% over test sequences", "draws": "95% over random draws", "seeds": "95% over seeds", "": "none"}
+
+_TIPS = {
+    "name": alt.Tooltip("name:N", title="what"),
+    "layer": alt.Tooltip("layer:N", title="layer"),
+    "at_step": alt.Tooltip("at_step:N", title="step"),
+    "rank": alt.Tooltip("rank:Q", title="directions"),
+    "x": alt.Tooltip("x:Q", title="share of variance", format=".1%"),
+    "y": alt.Tooltip("y:Q", title="share of gradient energy", format=".1%"),
+    "times": alt.Tooltip("times:Q", title="times chance", format=".2f"),
+    "loss": alt.Tooltip("loss:Q", title="loss", format=".3f"),
+    "between": alt.Tooltip("between:N", title="interval"),
+    "chance": alt.Tooltip("chance:Q", title="chance", format=".1%"),
+    "n": alt.Tooltip("n:Q", title="tokens", format=","),
+}
+_AXIS = {
+    "labelColor": MUTED,
+    "titleColor": MUTED,
+    "titleFontWeight": "normal",
+    "titleFontSize": 12,
+    "labelFontSize": 11,
+    "gridColor": FAINT,
+    "domain": False,
+    "ticks": False,
+    "labelPadding": 6,
+    "titlePadding": 10,
+}
+_FORM = {
+    "width": "container",
+    "autosize": {"type": "fit-x", "contains": "padding"},
+    "background": "transparent",
+    "config": {
+        "view": {"stroke": None},
+        "font": "system-ui, -apple-system, 'Segoe UI', sans-serif",
+        "aria": False,
+        "axis": _AXIS,
+    },
+}
 
 
-def records(rows: Sequence[Row], *columns: str) -> list[Row]:
-    """Only what a chart needs, rounded: nobody reads a fifth digit off a picture.
+def tips(*fields: str) -> list[alt.Tooltip]:
+    return [_TIPS[name] for name in fields]
+
+
+def named(table: str, format: str = ".1%") -> alt.Chart:
+    """A chart of a table that `finish` hands in, its interval in words as well."""
+    low, high = f"format(datum.low, '{format}')", f"format(datum.high, '{format}')"
+    over = "(datum.interval === 'draws' ? 'random draws' : datum.interval === 'seeds' ? 'seeds' : 'test sequences')"
+    between = f"isValid(datum.low) ? {low} + ' to ' + {high} + ' (95% over ' + {over} + ')' : 'none'"
+    return alt.Chart(alt.NamedData(name=table)).transform_calculate(between=between)
+
+
+def scale(series: Sequence[str], looks: Literal["paint", "shape", "dash"]) -> alt.Scale:
+    return alt.Scale(domain=list(series), range=[getattr(series_of(name), looks) for name in series])
+
+
+def layered(*charts: alt.Chart) -> alt.LayerChart:
+    """`alt.layer`, which for charts without facets gives this."""
+    return cast(alt.LayerChart, alt.layer(*charts))
+
+
+def records(rows: Iterable[Row], *columns: str) -> dict[str, Any]:
+    """Only what a chart needs, without repeating its names, and rounded: nobody reads a fifth digit off a picture.
 
     >>> records([{"value": 0.123456, "p": 1.0}], "value")
-    [{'value': 0.1235}]
+    {'columns': ['value'], 'rows': [[0.1235]]}
     """
-    return [{name: _short(row[name]) for name in columns} for row in rows]
+    return {"columns": list(columns), "rows": [[_short(row[name]) for name in columns] for row in rows]}
 
 
 def _short(value: Any) -> Any:
@@ -30,85 +88,26 @@ def _short(value: Any) -> Any:
     return float(f"{value:.4g}") if math.isfinite(value) else None
 
 
-def named(table: str) -> alt.Chart:
-    """A chart of a table that `finish` hands in: else Altair copies the table with every step of building."""
-    return alt.Chart(alt.NamedData(name=table))
+def finish(chart: alt.LayerChart, height: int, **tables: dict[str, Any]) -> Drawing:
+    """As wide as its panel, quiet axes, its tables apart; title and legend are the page's."""
+    return {"spec": chart.to_dict() | _FORM | {"height": height}, "tables": tables}
 
 
-def layered(*charts: alt.Chart) -> alt.LayerChart:
-    """`alt.layer`, which for charts without facets gives this."""
-    return cast(alt.LayerChart, alt.layer(*charts))
-
-
-def finish(chart: alt.LayerChart, run: RunRows, question: str, height: int, **tables: list[Row]) -> alt.LayerChart:
-    """Title, size, quiet axes, and at last the tables."""
-    title = alt.Title(question, subtitle=run.name, anchor="start", fontSize=13, subtitleColor=MUTED, color=INK)
-    done = chart.properties(title=title, width=WIDTH, height=height, background="transparent").configure(
-        view=alt.ViewConfig(stroke=None),
-        font="system-ui, -apple-system, 'Segoe UI', sans-serif",
-        axis=alt.AxisConfig(
-            labelColor=MUTED,
-            titleColor=MUTED,
-            titleFontWeight="normal",
-            titleFontSize=12,
-            labelFontSize=11,
-            gridColor=FAINT,
-            domain=False,
-            ticks=False,
-            labelPadding=6,
-            titlePadding=10,
-        ),
-    )
-    done.datasets = tables
-    return done
-
-
-def between(format: str) -> str:
-    """A Vega expression: the interval of a row in words."""
-    return f"isValid(datum.low) ? format(datum.low, '{format}') + ' to ' + format(datum.high, '{format}') : 'none'"
-
-
-def tips(*fields: tuple[str, str] | tuple[str, str, str]) -> list[alt.Tooltip]:
-    """Tooltip lines from (field, title) or (field, title, format)."""
-    return [alt.Tooltip(name, title=title, format=more[0] if more else alt.Undefined) for name, title, *more in fields]
-
-
-def tick(step: int | None) -> str:
-    """A step as an axis says it.
-
-    >>> tick(1000), tick(143_000), tick(None)
-    ('1,000', '143k', 'unknown')
+def in_words(step: int | None) -> str:
     """
-    return "unknown" if step is None else f"{step:,}" if step < 10_000 else f"{step / 1000:.4g}k"
-
-
-def lookup(names: Mapping[int, str], key: str) -> str:
-    """A Vega expression that looks a number up; the names come from outside and are quoted as text.
-
-    >>> lookup({0: "it's"}, "datum.value")
-    "({'0':'it\\\\u0027s'})[toString(datum.value)]"
+    >>> in_words(143000), in_words(None)
+    ('143,000', 'unknown')
     """
-    pairs = ",".join(f"'{number}':{_quoted(name)}" for number, name in names.items())
-    return f"({{{pairs}}})[toString({key})]"
+    return "unknown" if step is None else f"{step:,}"
 
 
-def _quoted(text: str) -> str:
-    """Everything but plain letters, digits and blanks is escaped, as two units where it lies beyond 16 bits."""
-    units = text.encode("utf-16-be", "surrogatepass")
-    numbers = [int.from_bytes(units[at : at + 2]) for at in range(0, len(units), 2)]
-    return "'" + "".join(chr(n) if chr(n).isascii() and (chr(n).isalnum() or n in b" ._-,") else f"\\u{n:04x}"
-                         for n in numbers) + "'"  # fmt: skip
+def short(path: str, most: int) -> str:
+    """The end of a module's path, which is what tells layers apart.
 
-
-def middle_depth(run: RunRows) -> int:
-    """The block in the middle of the network: what is shown before anybody chooses."""
-    depths = [row["depth"] for row in run.layers if row["depth"] > 0] or [row["depth"] for row in run.layers] or [0]
-    return depths[len(depths) // 2]
-
-
-def depth_choice(run: RunRows, chosen: int) -> alt.Parameter:
-    """The menu of layers; with the median over blocks on top where that is what is shown first."""
-    names = {MEDIAN: "median over blocks"} if chosen == MEDIAN else {}
-    names |= {row["depth"]: f"depth {row['depth']}: {row['layer']}" for row in run.layers}
-    menu = alt.binding_select(options=list(names), labels=list(names.values()), name="layer ")
-    return alt.param(name="depth", value=chosen, bind=menu)
+    >>> short("blocks.2", 14), short("model.transformer.layers.11", 14)
+    ('blocks.2', '…layers.11')
+    """
+    if len(path) <= most:
+        return path
+    end = path[1 - most :]
+    return "…" + (end.partition(".")[2] or end)

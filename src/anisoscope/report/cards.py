@@ -3,13 +3,12 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ..claims import CLAIMS, Verdict
 from ..claims.persistence import SMALLEST_SHARE
 from ..claims.tangent import SMALLEST_BITS
 from ..claims.verdict import Explanation
-from .words import DEFAULT_GLOSSARY, FINDINGS, GLOSSARY, HOW, OUTCOMES, READINGS, RIVALS, STATES, TESTS
+from .words import FINDINGS, OUTCOMES, READINGS, STATES, TAKEN_OUT, TESTS
 
 _SMALLEST = {"bits": SMALLEST_BITS, "share of looks": SMALLEST_SHARE}
 
@@ -20,7 +19,7 @@ class Rule:
 
     low: float
     high: float
-    zone: float | None = None
+    zone: float = 0.0  # around nothing, where an effect would be too small to matter
 
     def at(self, value: float) -> str:
         return f"{self._share(value):.2f}%"
@@ -32,10 +31,10 @@ class Rule:
         return 100 * (min(max(value, self.low), self.high) - self.low) / (self.high - self.low)
 
     @classmethod
-    def over(cls, values: Sequence[float], zone: float | None = None) -> "Rule":
+    def over(cls, values: Sequence[float | None], zone: float = 0.0) -> "Rule":
         """Holds zero, the zone, and every value, with some air."""
-        known = [value for value in values if math.isfinite(value)]
-        low, high = min([0.0, -(zone or 0), *known]), max([0.0, zone or 0, *known])
+        known = [value for value in values if value is not None and math.isfinite(value)]
+        low, high = min(0.0, -zone, *known), max(0.0, zone, *known)
         air = 0.06 * (high - low) or 1.0
         return cls(low - air, high + air, zone)
 
@@ -45,7 +44,7 @@ class Card:
     """One verdict for the template, which asks for words and never computes."""
 
     verdict: Verdict
-    rule: Rule | None = None
+    rule: Rule
 
     @property
     def question(self) -> str:
@@ -59,25 +58,32 @@ class Card:
 
     @property
     def has_effect(self) -> bool:
-        return all(value is not None and math.isfinite(value) for value in self._numbers)
+        numbers = (self.verdict.low, self.verdict.effect, self.verdict.high)
+        return all(value is not None and math.isfinite(value) for value in numbers)
 
     @property
-    def _numbers(self) -> tuple[Any, Any, Any]:
-        return self.verdict.low, self.verdict.effect, self.verdict.high
-
-    @property
-    def reading(self) -> str:
-        """The effect in plain words, where there are such words for this claim."""
-        words = READINGS.get(self.verdict.claim, "")
-        return words.format(times=_times(self.verdict.effect)) + ":" if words and self.has_effect else ""  # type: ignore[arg-type]
+    def sentence(self) -> str:
+        """The verdict's own sentence, less the outcome that stands on the badge."""
+        words, outcome = self.verdict.sentence, f"{self.verdict.outcome}: "
+        while words.startswith(outcome):
+            words = words.removeprefix(outcome)
+        return words
 
     @property
     def plain(self) -> str:
         """What was found, in a line that needs no unit."""
         words, facts = FINDINGS.get(self.verdict.claim, ""), dict(self.verdict.facts)
         if words and facts.keys() >= {"share", "beside"}:
-            return words.format(**{name: f"{100 * share:.2g}%" for name, share in facts.items()})
+            return words.format(**{name: f"{100 * share:.3g}%" for name, share in facts.items()})
         return self.verdict.details[0] if self.verdict.claim == "early-and-persistent" and self.details else ""
+
+    @property
+    def number(self) -> str:
+        """The effect, in plain words too where there are such words for this claim; where there is none, why."""
+        if self.verdict.effect is None:
+            return self.sentence or "no effect computed"
+        words = READINGS.get(self.verdict.claim, "") if self.has_effect else ""
+        return (words + ": ").format(times=_times(self.verdict.effect)) * bool(words) + self.verdict.number
 
     @property
     def rival(self) -> str:
@@ -85,37 +91,38 @@ class Card:
         return f"{rival_name(strongest)} ({strongest.share:.0%} of the effect)" if strongest else ""
 
     @property
-    def sufficient(self) -> list[str]:
-        """Duller explanations that do (nearly) all of it, for a verdict that would stand otherwise."""
-        if self.verdict.outcome not in ("supported", "reversed"):
-            return []
-        return [rival_name(one) for one in self.verdict.explanations if one.suffices]
+    def is_explained(self) -> bool:
+        """Does something duller do (nearly) all of it, for a verdict that would stand otherwise?"""
+        stands = self.verdict.outcome in ("supported", "reversed")
+        return stands and any(one.suffices for one in self.verdict.explanations)
 
     @property
-    def explanations(self) -> list[dict[str, Any]]:
-        """Name, share with interval, how it was measured, and where its bar goes."""
-        shown = [one for one in self.verdict.explanations if math.isfinite(one.share)]
-        rule = Rule.over([value for one in shown for value in (one.share, one.low, one.high)] + [1.0])
-        return [{"name": rival_name(one), "it": one, "how": HOW[one.how], "rule": rule} for one in shown]
+    def explanations(self) -> list[tuple[str, Explanation]]:
+        """Those that can be drawn, with their names."""
+        return [(rival_name(one), one) for one in self.verdict.explanations if math.isfinite(one.share)]
+
+    @property
+    def bars(self) -> Rule:
+        """The ruler of all explanations."""
+        return Rule.over([1.0, *(value for _, one in self.explanations for value in (one.share, one.low, one.high))])
 
     @property
     def tests(self) -> list[dict[str, str]]:
-        """The fatal tests as (name, sign, tone, what it asks); what is no test comes as words alone."""
+        """The fatal tests: name, sign, tone, state, what it asks; what is no test comes as words alone."""
         return [_test(part) for part in self.verdict.null.split(", ") if part]
 
     @property
     def change(self) -> str:
-        """What would change the verdict, said only where something is named."""
-        words = self.verdict.would_change.strip()
-        return "" if words.endswith(":") else words
+        """What would change the verdict, as a sentence, where something is named."""
+        words = self.verdict.would_change.strip().rstrip(".:")
+        for ending, verb, joint in ((" failing", "fail", "” or “"), (" passing", "pass", "” and “")):
+            if words.endswith(ending):
+                words = f"the test “{words.replace(ending, '').replace(', ', joint)}” to {verb}"
+        return f"It would take {words}." if words else ""
 
     @property
     def details(self) -> list[str]:
         return [detail for detail in self.verdict.details if detail]
-
-    @property
-    def glossary(self) -> tuple[tuple[str, str], ...]:
-        return GLOSSARY.get(self.verdict.claim, DEFAULT_GLOSSARY)
 
 
 def rival_name(one: Explanation) -> str:
@@ -123,7 +130,7 @@ def rival_name(one: Explanation) -> str:
     >>> rival_name(Explanation("row_normalised", 0.1, 0.0, 0.2, "taken out"))
     'a few heavy tokens'
     """
-    return RIVALS.get(one.name, one.title)
+    return TAKEN_OUT.get(one.name, one.title)
 
 
 def _times(bits: float) -> str:
@@ -133,14 +140,14 @@ def _times(bits: float) -> str:
     """
     if abs(bits) < 0.05:
         return "about"
-    return f"{2.0 ** min(bits, 60):.2g} times" if abs(bits) < 6.6 else f"{2.0 ** max(min(bits, 60), -60):,.3g} times"
+    return f"{2.0 ** max(min(bits, 60), -60):,.{2 if abs(bits) < 6.6 else 3}g} times"
 
 
 def _test(part: str) -> dict[str, str]:
     name, _, state = part.rpartition(" ")
     if state not in STATES:
-        return {"name": part, "sign": "", "tone": "calm", "asks": TESTS.get(part, ""), "state": ""}
-    sign, tone = STATES[state]
+        name, state = part, ""
+    sign, tone = STATES.get(state, ("", ""))
     return {"name": name, "sign": sign, "tone": tone, "asks": TESTS.get(name, ""), "state": state}
 
 
@@ -148,8 +155,8 @@ def cards_of(verdicts: Sequence[Verdict]) -> list[Card]:
     """Cards on common rulers, one for each unit, so that lines can be compared by eye."""
     rules = {}
     for unit in {verdict.unit for verdict in verdicts}:
-        numbers = [n for v in verdicts if v.unit == unit for n in (v.low, v.effect, v.high) if n is not None]
-        rules[unit] = Rule.over(numbers, _SMALLEST.get(unit)) if numbers else None
+        numbers = [number for v in verdicts if v.unit == unit for number in (v.low, v.effect, v.high)]
+        rules[unit] = Rule.over(numbers, _SMALLEST.get(unit, 0.0))
     return [Card(verdict, rules[verdict.unit]) for verdict in verdicts]
 
 
@@ -159,12 +166,12 @@ def is_joint(verdict: Verdict) -> bool:
     return claim.judge_together is not None if claim else len(verdict.runs) > 1
 
 
-def share_out(names: Sequence[str], verdicts: Sequence[Verdict]) -> tuple[list[list[Verdict]], list[Verdict]]:
-    """The verdicts of each run, and those on all together. Runs of one name are told apart by the order of claims."""
-    mine: list[list[Verdict]] = [[] for _ in names]
+def share_out(names: Sequence[str], cards: Sequence[Card]) -> tuple[list[list[Card]], list[Card]]:
+    """The cards of each run, and those on all together. Runs of one name are told apart by the order of claims."""
+    mine: list[list[Card]] = [[] for _ in names]
     joint = []
-    for verdict in verdicts:
-        places = [] if is_joint(verdict) else [at for at, name in enumerate(names) if verdict.runs == (name,)]
-        free = [at for at in places if verdict.claim not in {other.claim for other in mine[at]}]
-        (mine[free[0]] if free else joint).append(verdict)
+    for card in cards:
+        places = [at for at, name in enumerate(names) if card.verdict.runs == (name,)] * (not is_joint(card.verdict))
+        free = [at for at in places if card.verdict.claim not in {other.verdict.claim for other in mine[at]}]
+        (mine[free[0]] if free else joint).append(card)
     return mine, joint

@@ -1,38 +1,29 @@
 """What the page draws, in order: a chart for each run, what it asks, how to read it, its legend, its controls."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
-import altair as alt
-
-from .canvas import middle_depth
-from .charts import (
-    anisotropy_map,
-    anisotropy_share_over_steps,
-    capture_curve,
-    energy_over_steps,
-    enrichment_map,
-    loss_over_steps,
-)
-from .maps import ANISOTROPY_EDGES, class_width
-from .palette import CONTROL_SERIES, DIVERGING, MEASUREMENT, SECOND_PROXY, SEQUENTIAL, Series, themed
-from .rows import MEDIAN, RunRows
-from .training import BESIDE_ENERGY
-from .words import CAPTIONS
+from .canvas import Drawing, short
+from .curve import capture_curve
+from .maps import class_width, enrichment_map
+from .palette import DIVERGING, SERIES, series_of
+from .rows import RunRows
+from .training import BESIDE, energy_over_steps, loss_over_steps
+from .words import FIGURES, title_of
 
 
 @dataclass(frozen=True)
 class Key:
-    """One entry of a legend: a line, a point, or a field of colour."""
+    """One entry of a legend: a line (of this width), a point, or a field of colour."""
 
     label: str
     colour: str
-    kind: str  # bold, line, thin, point, field
+    kind: str = "line"  # line, point, field
     shape: str = ""
     dash: str = ""
+    width: float = 1.8
 
 
 @dataclass(frozen=True)
@@ -41,49 +32,26 @@ class Figure:
 
     name: str
     heading: str
+    question: str
     caption: str
-    draw: Callable[[RunRows], alt.LayerChart]
-    has: Callable[[RunRows], bool]
-    missing: str
-    keys: Sequence[Key] = ()
-    controls: tuple[str, ...] = ()  # look, depth, depth-or-median
-    minor: bool = False
-    panels: list[dict[str, Any]] = field(default_factory=list)
-    question: str = ""
+    keys: Sequence[Key]
+    panels: Sequence[dict[str, Any]]  # of each run: its name, and a drawing or why there is none
+
+    @property
+    def is_drawn(self) -> bool:
+        return any(panel["drawing"] for panel in self.panels)
 
 
-_NO_GRADIENTS = "No gradients were measured in this run (a look with gradients is needed), so there is nothing to draw."
+_BOLD = Key(title_of(""), series_of("").colour, width=3.2)
 
 
-_BOLD = Key(MEASUREMENT.label, MEASUREMENT.colour, "bold")
+def _line(name: str) -> Key:
+    series = series_of(name)
+    return Key(title_of(name), series.colour, dash=" ".join(map(str, series.dash)))
 
 
-def _line(series: Series, label: str = "") -> Key:
-    return Key(label or series.label, series.colour, "line", dash=" ".join(map(str, series.dash)))
-
-
-def _point(series: Series) -> Key:
-    return Key(series.label, series.colour, "point", shape=series.shape)
-
-
-def _curve_keys(runs: Sequence[RunRows]) -> list[Key]:
-    held = {row["control"] for run in runs for row in run.points()}
-    second = any(not row["control"] and row["proxy"] != "pca" for run in runs for row in run.points())
-    oracle, random = CONTROL_SERIES["oracle"], CONTROL_SERIES["random_normal"]
-    return [
-        _BOLD,
-        _line(oracle, "oracle: leading directions of the gradients themselves"),
-        _line(Series("", random.colour), "chance"),
-        Key("diagonal: as much as of the activations", "muted", "line", dash="2 4"),
-        *([_point(SECOND_PROXY)] if second else []),
-        *(_point(series) for name, series in CONTROL_SERIES.items() if name in held),
-    ]
-
-
-def _energy_keys(runs: Sequence[RunRows]) -> list[Key]:
-    held = {row["control"] for run in runs for row in run.shares("energy_share", BESIDE_ENERGY)}
-    named = [_line(series) for name, series in CONTROL_SERIES.items() if name in held and name in BESIDE_ENERGY]
-    return [_BOLD, Key("single blocks", "measure", "thin"), *named]
+def _point(name: str) -> Key:
+    return Key(title_of(name), series_of(name).colour, "point", series_of(name).shape)
 
 
 def _class_keys(width: float) -> list[Key]:
@@ -93,130 +61,34 @@ def _class_keys(width: float) -> list[Key]:
     return [Key(label, name, "field") for label, name in zip(labels, DIVERGING, strict=True)]
 
 
-def _share_keys() -> list[Key]:
-    edges = [f"{100 * edge:.0f}" for edge in ANISOTROPY_EDGES]
-    between = [f"{low}–{high}%" for low, high in pairwise(edges)]
-    return [
-        Key(label, name, "field")
-        for label, name in zip([f"< {edges[0]}%", *between, f"> {edges[-1]}%"], SEQUENTIAL, strict=True)
-    ]
-
-
 def figures(runs: Sequence[RunRows]) -> list[Figure]:
     """All figures, with a panel for each run."""
-    width = class_width(runs)
-    gradients = {"has": lambda run: run.has_gradients, "missing": _NO_GRADIENTS}
-    found = [
-        Figure(
-            "curve",
-            "The one picture",
-            CAPTIONS["curve"],
-            capture_curve,
-            **gradients,
-            keys=_curve_keys(runs),
-            controls=("look", "depth"),
+    drawn = {row["series"] for run in runs for row in run.energy if row["is_primary"]}
+    held = [name for name in SERIES if name in drawn and name] + sorted(drawn - SERIES.keys())
+    points = [_point(name) for name in held if name != "oracle"]
+    lines = [_line(name) for name in held if name in BESIDE]
+    chance, diagonal = Key("chance", "random"), Key("diagonal: as much as of the activations", "muted", dash="2 4")
+    guess = [Key("a uniform guess", "muted", dash="2 4")] * any(row["chance"] for run in runs for row in run.loss())
+    width, depth = class_width(runs), menu(runs)["chosen"]
+    return [
+        _figure(
+            "curve", runs, partial(capture_curve, depth=depth), [_BOLD, _line("oracle"), chance, diagonal, *points]
         ),
-        Figure(
-            "energy",
-            "Over training",
-            CAPTIONS["energy"],
-            energy_over_steps,
-            **gradients,
-            keys=_energy_keys(runs),
-            controls=("depth-or-median",),
-        ),
-        Figure(
-            "map",
-            "Layer by layer",
-            CAPTIONS["map"],
-            partial(enrichment_map, width=width),
-            **gradients,
-            keys=_class_keys(width),
-        ),
-        Figure(
-            "anisotropy-share",
-            "Shape as well as size",
-            CAPTIONS["anisotropy-share"],
-            anisotropy_share_over_steps,
-            **gradients,
-            keys=[_BOLD, Key("single blocks", "measure", "thin"), _line(CONTROL_SERIES["random_normal"])],
-            minor=True,
-        ),
-        Figure(
-            "anisotropy",
-            "The activations themselves",
-            CAPTIONS["anisotropy"],
-            anisotropy_map,
-            lambda run: bool(run.shape("anisotropy")),
-            "This run holds no spectra of activations.",
-            keys=_share_keys(),
-            minor=True,
-        ),
-        Figure(
-            "loss",
-            "The loss",
-            CAPTIONS["loss"],
-            loss_over_steps,
-            lambda run: bool(run.loss()),
-            "No loss was recorded: arrays carry none, and some objectives give none.",
-            minor=True,
-        ),
+        _figure("energy", runs, energy_over_steps, [_BOLD, Key("single blocks", "measure", width=1), *lines]),
+        _figure("map", runs, partial(enrichment_map, width=width), _class_keys(width)),
+        _figure("loss", runs, loss_over_steps, [Key("loss", "measure", width=2.5), *guess] if guess else []),
     ]
-    return [_with_panels(figure, runs) for figure in found]
 
 
-def _with_panels(figure: Figure, runs: Sequence[RunRows]) -> Figure:
-    questions = []
-    for place, run in enumerate(runs):
-        panel: dict[str, Any] = {"run": run.name, "place": place, "id": "", "missing": figure.missing}
-        if figure.has(run):
-            chart = figure.draw(run)
-            questions.append(chart.title.text)
-            panel |= {"id": f"{figure.name}-{place}", "missing": "", **_for_page(chart, run)}
-        figure.panels.append(panel)
-    return Figure(**{**figure.__dict__, "question": questions[0] if questions else ""})
-
-
-def _for_page(chart: alt.LayerChart, run: RunRows) -> dict[str, Any]:
-    """A chart's specification as the page wants it: no title, no menus, its colours as variables, its tables apart."""
-    tables = chart.datasets
-    chart.datasets = alt.Undefined
-    spec = chart.to_dict()
-    spec.pop("title")
-    spec |= {"width": "container", "autosize": {"type": "fit-x", "contains": "padding"}}
-    spec["params"] = [{"name": one["name"], "value": one["value"]} for one in spec.get("params", [])]
-    spec["config"]["aria"] = False
-    height = spec["height"]
-    return {
-        "spec": themed(_without_legends(spec)),
-        "tables": {name: columns(rows) for name, rows in tables.items()},
-        "height": height,
-    }
-
-
-def _without_legends(value: Any) -> Any:
-    """The page has legends of its own, one for all runs."""
-    if isinstance(value, dict):
-        return {key: None if key == "legend" else _without_legends(part) for key, part in value.items()}
-    return [_without_legends(part) for part in value] if isinstance(value, list) else value
-
-
-def columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Rows as columns, and text as numbers into a list of the texts: a tenth of the size.
-
-    >>> columns([{"x": 1, "name": "a"}, {"x": 2, "name": "a"}])
-    {'x': [1, 2], 'name': {'texts': ['a'], 'at': [0, 0]}}
-    """
-    found: dict[str, Any] = {}
-    for name in rows[0] if rows else ():
-        values = [row[name] for row in rows]
-        if values and all(isinstance(value, str) for value in values):
-            texts = sorted(set(values))
-            place = {text: at for at, text in enumerate(texts)}
-            found[name] = {"texts": texts, "at": [place[value] for value in values]}
-        else:
-            found[name] = values
-    return found
+def _figure(
+    name: str, runs: Sequence[RunRows], draw: Callable[[RunRows], Drawing | None], keys: Sequence[Key]
+) -> Figure:
+    heading, question, caption, missing = FIGURES[name]
+    panels = [
+        {"run": run.name, "place": place, "id": f"{name}-{place}", "drawing": draw(run), "missing": missing}
+        for place, run in enumerate(runs)
+    ]
+    return Figure(name, heading, question, caption, keys, panels)
 
 
 def slider(runs: Sequence[RunRows]) -> dict[str, Any]:
@@ -231,11 +103,11 @@ def slider(runs: Sequence[RunRows]) -> dict[str, Any]:
 
 
 def menu(runs: Sequence[RunRows]) -> dict[str, Any]:
-    """The layers of all runs by depth, and the depth that is shown first."""
+    """The layers of all runs by depth, and the depth that is shown first: the middle block of those in every run."""
     names: dict[int, list[str]] = {}
-    for row in [row for run in runs for row in run.layers]:
-        same = names.setdefault(row["depth"], [])
-        same += [row["layer"]] if row["layer"] not in same else []
-    chosen = next((middle_depth(run) for run in runs if run.layers), 0)
-    options = [(depth, f"depth {depth}: {' / '.join(names[depth])}") for depth in sorted(names)]
-    return {"options": options, "chosen": chosen, "median": MEDIAN}
+    for depth, layer in (pair for run in runs for pair in run.layers.items()):
+        names.setdefault(depth, []).append(short(layer, 22))
+    common = [depth for depth in sorted(names) if len(names[depth]) == len([run for run in runs if run.layers])]
+    blocks = [depth for depth in common if depth > 0] or sorted(names) or [0]
+    options = [(depth, f"{depth}: {' / '.join(dict.fromkeys(names[depth]))}") for depth in sorted(names)]
+    return {"options": options, "chosen": blocks[len(blocks) // 2]}

@@ -3,13 +3,7 @@
   const charts = JSON.parse(document.getElementById("charts").textContent);
   const views = new Map();
 
-  // Tables come as columns, and columns of text as places in a list of the texts.
-  const rows = (table) => {
-    const names = Object.keys(table);
-    const columns = names.map((name) => table[name].texts ? table[name].at.map((at) => table[name].texts[at]) : table[name]);
-    const length = names.length ? columns[0].length : 0;
-    return Array.from({ length }, (_, at) => Object.fromEntries(names.map((name, column) => [name, columns[column][at]])));
-  };
+  const records = ({ columns, rows }) => rows.map((row) => Object.fromEntries(columns.map((name, at) => [name, row[at]])));
 
   const options = {
     ast: true, // an interpreter of expressions: the page forbids eval
@@ -21,7 +15,7 @@
 
   const draw = async (holder) => {
     const { spec, tables } = charts[holder.id];
-    spec.datasets = Object.fromEntries(Object.entries(tables).map(([name, table]) => [name, rows(table)]));
+    spec.datasets = Object.fromEntries(Object.entries(tables).map(([name, table]) => [name, records(table)]));
     try {
       views.set(holder.id, (await vegaEmbed(holder, spec, options)).view);
       holder.dataset.drawn = "yes";
@@ -38,9 +32,9 @@
 
   const controlled = (element) => [...element.closest("figure").querySelectorAll(".chart")];
 
-  for (const menu of document.querySelectorAll("select[data-signal]")) {
+  for (const menu of document.querySelectorAll("select")) {
     menu.addEventListener("change", () => {
-      for (const holder of controlled(menu)) set(holder.id, menu.dataset.signal, Number(menu.value));
+      for (const holder of controlled(menu)) set(holder.id, "depth", Number(menu.value));
     });
   }
 

@@ -7,7 +7,6 @@ import os
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import jinja2
 import vl_convert
@@ -16,15 +15,15 @@ from markupsafe import Markup
 from ..claims import Verdict
 from ..errors import StoreError
 from ..store import Reader, vocabulary
-from .cards import Card, cards_of, share_out
-from .doubts import count, doubts, facts, role
+from .cards import cards_of, share_out
+from .doubts import count, doubts, facts
 from .figures import Figure, figures, menu, slider
 from .palette import variables
 from .rows import RunRows
-from .words import ROLES
+from .words import GLOSSARY, ROLES
 
 _HERE = Path(__file__).parent
-_STATISTICS = ("energy_share", "captured_variance", "enrichment", "anisotropy_share", "anisotropy", "loss")
+_STATISTICS = ("energy_share", "captured_variance", "enrichment", "anisotropy_share", "loss")
 
 
 def write_page(readers: Sequence[Reader], verdicts: Sequence[Verdict], out: str | os.PathLike[str]) -> Path:
@@ -53,46 +52,36 @@ def write_page(readers: Sequence[Reader], verdicts: Sequence[Verdict], out: str 
 def render(runs: Sequence[RunRows], verdicts: Sequence[Verdict]) -> str:
     """The page as text."""
     drawn = figures(runs)
+    own, joint = share_out([run.name for run in runs], cards_of(verdicts))
     style, script, library = _read("page.css").replace("/* colours */", _colours()), _read("page.js"), _library()
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_HERE), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
     )  # fmt: skip
     return environment.get_template("page.html.jinja").render(
-        runs=[{"name": run.name, "role": role(run)} for run in runs],
+        runs=runs,
         watched=[_watched(run) for run in runs],
+        roles={name: role for name, (role, _) in ROLES.items()},
         figures=drawn,
         slider=slider(runs),
         menu=menu(runs),
         doubts=doubts(runs, verdicts),
         facts=facts(runs),
+        glossary=GLOSSARY,
         terms=_terms(runs),
         charts=_as_json(drawn),
         style=Markup(style),
         script=Markup(script),
         library=Markup(library),
         policy=_policy([style], [library, script]),
-        **_verdicts(runs, verdicts),
+        own=own,
+        joint=joint,
     )
-
-
-def _verdicts(runs: Sequence[RunRows], verdicts: Sequence[Verdict]) -> dict[str, list[Any]]:
-    """Cards of each run, and of all together: those stand first, unless there is only one run to judge."""
-    cards = {id(card.verdict): card for card in cards_of(verdicts)}
-    mine, joint = share_out([run.name for run in runs], verdicts)
-    together: list[Card] = [cards[id(verdict)] for verdict in joint]
-    first = len(runs) > 1
-    return {
-        "joint_first": together if first else [],
-        "joint_last": [] if first else together,
-        "own": [[cards[id(verdict)] for verdict in each] for each in mine],
-    }
 
 
 def _watched(run: RunRows) -> str:
     """One run in one clause of the page's first sentence."""
-    model = run.manifest.get("model")
-    model = model if isinstance(model, dict) else {}
+    model = run.part("model")
     size = model.get("num_parameters")
     does = f" that {ROLES[run.objective][1]}" if run.objective in ROLES else ""
     kind = f"a model of {count(size)} parameters{does}" if size else f"a model{does}"
@@ -122,8 +111,7 @@ def _terms(runs: Sequence[RunRows]) -> list[tuple[str, list[vocabulary.Term]]]:
 
 def _as_json(drawn: Sequence[Figure]) -> Markup:
     """Specifications and tables of all charts. Inside a script element only `<` could end it."""
-    panels = {panel["id"]: panel for figure in drawn for panel in figure.panels if panel["id"]}
-    charts = {name: {"spec": panel["spec"], "tables": panel["tables"]} for name, panel in panels.items()}
+    charts = {panel["id"]: panel["drawing"] for figure in drawn for panel in figure.panels if panel["drawing"]}
     return Markup(json.dumps(charts, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c"))
 
 

@@ -1,13 +1,10 @@
-"""Colours, marks and their names: one table that the charts, the legends and the style sheet share.
+"""Colours, marks and dashes: one table that the charts, the legends and the style sheet share.
 
-The charts hold the light colours. The page writes each as a CSS variable, so that dark, light and print need no
-redrawing.
+Charts and legends name the colours as CSS variables, so that dark, light and print need no redrawing.
 Told apart by shape or dash as well as by colour; orange and blue stay apart for every common kind of colour blindness.
 """
 
 from dataclasses import dataclass
-
-from ..store.vocabulary import CONTROLS
 
 # name -> (light, dark)
 COLOURS = {
@@ -38,17 +35,6 @@ DIVERGING = {
     "above4": ("#155f9f", "#8fc8f2"),
 }
 
-# Seven classes of a share, from little to much.
-SEQUENTIAL = {
-    "share0": ("#f3f2f5", "#23262b"),
-    "share1": ("#e0dcea", "#302d40"),
-    "share2": ("#c6bfdb", "#423b5f"),
-    "share3": ("#a79cc9", "#594f85"),
-    "share4": ("#8577b3", "#7668aa"),
-    "share5": ("#62519a", "#9a8dc8"),
-    "share6": ("#3f2d7c", "#c3baea"),
-}
-
 # Paths in the square from -1 to 1, for Vega and for the legends alike.
 _DISC = "M0,-.8A.8,.8,0,1,1,0,.8A.8,.8,0,1,1,0,-.8Z"
 _SQUARE = "M-.7,-.7H.7V.7H-.7Z"
@@ -61,64 +47,48 @@ _CROSS = "M-.9,-.5L-.5,-.9L0,-.4L.5,-.9L.9,-.5L.4,0L.9,.5L.5,.9L0,.4L-.5,.9L-.9,
 _PLUS = "M-.3,-.9H.3V-.3H.9V.3H.3V.9H-.3V.3H-.9V-.3H-.3Z"
 
 
+def paint(name: str) -> str:
+    return f"var(--{name})"
+
+
 @dataclass(frozen=True)
 class Series:
-    """How one thing looks wherever it is drawn, and what it is called there."""
+    """How one thing looks wherever it is drawn."""
 
-    label: str
     colour: str
     shape: str = _DISC
-    dash: tuple[int, ...] = ()
-    short: str = ""  # beside a point, where there is little room
+    dash: tuple[int, ...] = (1, 0)
 
     @property
-    def light(self) -> str:
-        return COLOURS[self.colour][0]
+    def paint(self) -> str:
+        return paint(self.colour)
 
 
-MEASUREMENT = Series("the leading directions", "measure", _DISC)
-SECOND_PROXY = Series("leading directions, not centred", "measure", _CROSS)
-CONTROL_SERIES = {
-    "sampled_labels": Series("sampled labels", "sampled", _UP, (7, 3), "sampled labels"),
-    "permuted_labels": Series("permuted labels", "permuted", _DOWN, (2, 2), "permuted labels"),
-    "next_directions": Series("the next directions", "next", _SQUARE, (3, 2), "next directions"),
-    "variance_matched": Series("variance-matched directions", "matched", _DIAMOND, (8, 2, 2, 2), "variance-matched"),
-    "random_normal": Series("random directions outside", "random", _PLUS, (), "random, outside"),
-    "isotropic": Series("random directions", "random", _SQUARE, (1, 2), "random"),
-    "common_gradient": Series("without the common gradient", "other", _LEFT, (5, 2), "no common gradient"),
-    "row_normalised": Series("one row, one vote", "other", _RIGHT, (2, 4), "one row, one vote"),
-    "oracle": Series("the most any directions could hold", "oracle", _DISC, (9, 3)),
+# A control, or a proxy beside the primary one; "" is the measurement itself. Legends keep this order.
+SERIES = {
+    "": Series("measure"),
+    "oracle": Series("oracle", _DISC, (9, 3)),
+    "svd": Series("measure", _CROSS),
+    "sampled_labels": Series("sampled", _UP, (7, 3)),
+    "permuted_labels": Series("permuted", _DOWN, (2, 2)),
+    "next_directions": Series("next", _SQUARE, (3, 2)),
+    "variance_matched": Series("matched", _DIAMOND, (8, 2, 2, 2)),
+    "random_normal": Series("random", _PLUS),
+    "isotropic": Series("random", _SQUARE, (1, 2)),
+    "common_gradient": Series("other", _LEFT, (5, 2)),
+    "row_normalised": Series("other", _RIGHT, (2, 4)),
 }
 
 
-def series_of(control: str) -> Series:
-    """The looks of a control, also of one that has none of its own yet; "" is the measurement.
+def series_of(name: str) -> Series:
+    """The looks of a series, also of one that has none of its own yet.
 
-    >>> series_of("untrained").label
-    'untrained'
+    >>> series_of("untrained").colour
+    'other'
     """
-    if not control:
-        return MEASUREMENT
-    title = CONTROLS[control].title if control in CONTROLS else control
-    return CONTROL_SERIES.get(control, Series(title, "other", short=title))
+    return SERIES.get(name, Series("other"))
 
 
 def variables(theme: int) -> list[tuple[str, str]]:
     """CSS variables of the light (0) or the dark (1) theme."""
-    return [(f"--{name}", pair[theme]) for name, pair in (COLOURS | DIVERGING | SEQUENTIAL).items()]
-
-
-def themed(value: object) -> object:
-    """A chart's specification with every colour of the light theme replaced by its CSS variable.
-
-    >>> themed({"mark": {"color": "#0064ad"}})
-    {'mark': {'color': 'var(--measure)'}}
-    """
-    if isinstance(value, dict):
-        return {key: themed(part) for key, part in value.items()}
-    if isinstance(value, list):
-        return [themed(part) for part in value]
-    return _VARIABLES.get(value, value) if isinstance(value, str) else value
-
-
-_VARIABLES = {light: f"var(--{name})" for name, (light, _) in (COLOURS | DIVERGING | SEQUENTIAL).items()}
+    return [(f"--{name}", pair[theme]) for name, pair in (COLOURS | DIVERGING).items()]

@@ -5,70 +5,42 @@ from typing import Any
 
 import altair as alt
 
-from .canvas import INK, OVER, PERCENT, SMALL, between, depth_choice, finish, layered, named, records, tips
-from .palette import MEASUREMENT, series_of
+from .canvas import INK, MEASURE, MUTED, PERCENT, Drawing, finish, in_words, layered, named, records, scale, tips
 from .rows import MEDIAN, Row, RunRows
+from .words import title_of
 
-BESIDE_ENERGY = ("", "sampled_labels", "permuted_labels", "next_directions", "random_normal", "oracle")
-BESIDE_ANISOTROPY = ("", "random_normal")
+BESIDE = ("oracle", "random_normal", "next_directions", "permuted_labels", "sampled_labels", "")  # the last on top
 
 
-def energy_over_steps(run: RunRows) -> alt.LayerChart:
+def energy_over_steps(run: RunRows) -> Drawing | None:
     """Energy share of the leading directions over training, beside its controls: the median over blocks, or one."""
-    question = "How much of the gradient lies in the leading directions, as training goes on?"
-    return _shares_over_steps(run, "energy_share", BESIDE_ENERGY, question, 330, depth_choice(run, MEDIAN))
-
-
-def anisotropy_share_over_steps(run: RunRows) -> alt.LayerChart:
-    """Share of the gradients' anisotropy inside the leading directions, beside that of random directions outside."""
-    question = "Is what is lopsided about the gradients in those directions too?"
-    only = alt.param(name="depth", value=MEDIAN)
-    return _shares_over_steps(run, "anisotropy_share", BESIDE_ANISOTROPY, question, SMALL, only)
-
-
-def _shares_over_steps(
-    run: RunRows, statistic: str, controls: tuple[str, ...], question: str, height: int, choice: alt.Parameter
-) -> alt.LayerChart:
-    rows = [_described(row) for row in [*run.medians(statistic, controls), *run.shares(statistic, controls)]]
-    held = [name for name in reversed(controls) if any(row["control"] == name for row in rows)]
-    series = [series_of(name) for name in held]
-    colour = alt.Color("control:N", legend=None).scale(domain=held, range=[one.light for one in series])
-    dash = alt.StrokeDash("control:N", legend=None).scale(
-        domain=held, range=[list(one.dash or (1, 0)) for one in series]
-    )
-    x, y = step_axis(run), alt.Y("value:Q", title="share", axis=PERCENT).scale(domain=[0, 1], clamp=True)
-    width = {"condition": {"test": "datum.control === ''", "value": 3.2}, "value": 1.6}
-    size = {"condition": {"test": "datum.control === ''", "value": 34}, "value": 14}
+    rows = [row | {"name": title_of(row["series"])} for row in [*run.medians(*BESIDE), *run.shares(*BESIDE)]]
+    if not rows:
+        return None
+    held = [name for name in BESIDE if any(row["series"] == name for row in rows)]
+    colour = alt.Color("series:N", legend=None, scale=scale(held, "paint"))
+    dash = alt.StrokeDash("series:N", legend=None, scale=scale(held, "dash"))
+    x, y = step_axis(run), alt.Y("y:Q", title="share", axis=PERCENT).scale(domain=[0, 1], clamp=True)
+    width = {"condition": {"test": "datum.series === ''", "value": 3.2}, "value": 1.6}
+    size = {"condition": {"test": "datum.series === ''", "value": 34}, "value": 14}
     base = named("shares")
     chosen = base.transform_filter("datum.depth === depth")
-    banded = chosen.transform_filter("datum.control === '' || datum.control === 'random_normal'")
-    single = base.transform_filter(f"depth === {MEDIAN} && datum.depth !== {MEDIAN} && datum.control === ''")
+    banded = chosen.transform_filter("datum.series === '' || datum.series === 'random_normal'")
+    single = base.transform_filter(f"depth === {MEDIAN} && datum.depth !== {MEDIAN} && datum.series === ''")
+    tooltip = tips("name", "layer", "at_step", "y", "between", "n")
     chart = layered(
-        single.mark_line(color=MEASUREMENT.light, strokeWidth=1, opacity=0.35).encode(x, y, detail="depth:N"),
+        single.mark_line(color=MEASURE, strokeWidth=1, opacity=0.35).encode(x, y, detail="depth:N"),
         banded.mark_area(opacity=0.2).encode(x, alt.Y("low:Q"), alt.Y2("high:Q"), color=colour),
         chosen.mark_line().encode(x, y, color=colour, strokeDash=dash, strokeWidth=width, order="at:Q"),
         chosen.mark_point(filled=True, opacity=1).encode(x, y, color=colour, size=size),
-        chosen.transform_calculate(between=between(".1%"))
-        .mark_point(size=140, opacity=0, fill=INK)
-        .encode(x, y, tooltip=_TIPS),
-    ).add_params(choice)
-    said = ("depth", "layer", "control", "name", "at", "value", "low", "high", "over", "n")
-    return finish(chart, run, question, height, shares=records(rows, *said))
+        chosen.mark_point(size=140, opacity=0, fill=INK).encode(x, y, tooltip=tooltip),
+    ).add_params(alt.param(name="depth", value=MEDIAN))
+    said = ("depth", "layer", "series", "name", "at", "at_step", "y", "low", "high", "interval", "n")
+    return finish(chart, 330, shares=records([row | _when(row) for row in rows], *said))
 
 
-_TIPS = tips(
-    ("name:N", "what"),
-    ("layer:N", "layer"),
-    ("at:Q", "step", ","),
-    ("value:Q", "share", ".1%"),
-    ("between:N", "interval"),
-    ("over:N", "which is"),
-    ("n:Q", "tokens", ","),
-)
-
-
-def _described(row: Row) -> Row:
-    return row | {"at": row["step"] or 0, "name": series_of(row["control"]).label, "over": OVER[row["interval"]]}
+def _when(row: Row) -> Row:
+    return {"at": row["step"] or 0, "at_step": in_words(row["step"])}
 
 
 def step_axis(run: RunRows) -> alt.X:
@@ -104,24 +76,24 @@ def _ticks(steps: list[int], wide: bool) -> list[int]:
     return [steps[at] for at in reversed(kept)]
 
 
-def loss_over_steps(run: RunRows) -> alt.LayerChart:
-    """Loss on the test windows over training."""
-    x, y = step_axis(run), alt.Y("value:Q", title="nats per token", axis=alt.Axis(tickCount=4)).scale(zero=False)
-    base = named("loss")
-    tooltip = tips(
-        ("at:Q", "step", ","),
-        ("value:Q", "loss", ".3f"),
-        ("between:N", "95% over test sequences"),
-        ("n:Q", "tokens", ","),
+def loss_over_steps(run: RunRows) -> Drawing | None:
+    """Loss on the test windows over training, beside that of a uniform guess."""
+    rows = [row | _when(row) | {"loss": row["value"]} for row in run.loss()]
+    if not rows:
+        return None
+    x, axis = step_axis(run), alt.Axis(tickCount=4)
+    y, band, guess = (
+        alt.Y(f"{name}:Q", title="nats per token", axis=axis).scale(zero=False) for name in ("loss", "low", "chance")
     )
-    band = alt.Y("low:Q").scale(zero=False)
-    chart = layered(
-        base.mark_area(color=MEASUREMENT.light, opacity=0.2).encode(x, band, alt.Y2("high:Q")),
-        base.mark_line(color=MEASUREMENT.light, strokeWidth=2.5).encode(x, y),
-        base.transform_calculate(between=between(".3f"))
-        .mark_point(color=MEASUREMENT.light, size=30, filled=True, opacity=1)
-        .encode(x, y, tooltip=tooltip),
-    )
-    rows = [row | {"at": row["step"] or 0} for row in run.loss()]
-    loss = records(rows, "at", "value", "low", "high", "n")
-    return finish(chart, run, "Did the model learn anything at all?", SMALL, loss=loss)
+    base = named("loss", ".3f")
+    layers = [
+        base.mark_area(color=MEASURE, opacity=0.2).encode(x, band, alt.Y2("high:Q")),
+        base.mark_line(color=MEASURE, strokeWidth=2.5).encode(x, y),
+        base.mark_point(color=MEASURE, size=30, filled=True, opacity=1).encode(
+            x, y, tooltip=tips("at_step", "loss", "between", "n")
+        ),
+    ]
+    if any(row["chance"] is not None for row in rows):
+        layers.append(base.mark_line(color=MUTED, strokeDash=[2, 4], strokeWidth=1.5).encode(x, guess))
+    said = ("at", "at_step", "loss", "low", "high", "interval", "chance", "n")
+    return finish(layered(*layers), 190, loss=records(rows, *said))

@@ -1,5 +1,7 @@
 """The plain words of the page: what a badge, a test, a unit means to somebody who has read no paper. Data only."""
 
+from ..store.vocabulary import CONTROLS, PROXIES
+
 ROLES = {
     "causal": ("decoder", "predicts the next token"),
     "masked": ("encoder", "fills in masked tokens"),
@@ -41,93 +43,73 @@ FINDINGS = {
 READINGS = {
     "tangent-energy": "{times} the odds of random other directions",
     "tangent-anisotropy": "{times} what random other directions hold",
-    "both-architectures": "in the weaker of the two {times} the odds of random other directions",
+    "both-architectures": "in the weaker of the two, {times} the odds of random other directions",
 }
 
 # What is taken out is named by itself, where the vocabulary names what is left.
-RIVALS = {"common_gradient": "the gradient that all tokens share", "row_normalised": "a few heavy tokens"}
-
-HOW = {
-    "in its place": "put in the measurement's place, it reaches this much of the effect",
-    "taken out": "taken out, this much of the effect is gone",
-}
-
-_BITS = (
-    "bits",
-    "Doublings. 1 bit: twice the odds of random other directions; 2 bits: four times; 0 bits: no difference.",
-)
-_GRADIENT = (
-    "gradient energy",
-    "The gradient says in which direction each activation should move to lower the loss. Its energy is its squared "
-    "length, summed over tokens.",
-)
-_LEADING = (
-    "leading directions",
-    "The few directions in which a layer's activations vary most, found from the activations alone, on other text than "
-    "the gradients come from.",
-)
-_INTERVAL = (
-    "[low, high]",
-    "95% interval over test sequences: what the number could have been on other text of the same kind. It does not "
-    "cover another training run.",
-)
-_RIVAL = (
-    "rivals",
-    "Duller explanations. At 100% a rival does all that the measurement does; below 0% it works against it; above 100% "
-    "it does more.",
-)
-_ANISOTROPY = (
-    "anisotropy",
-    "How far a cloud of vectors departs from a ball: how much longer it is in some directions than in others.",
-)
-_LOOK = ("look", "One measurement of the whole model, at one step of its training.")
+TAKEN_OUT = {"common_gradient": "the gradient that all tokens share", "row_normalised": "a few heavy tokens"}
 
 GLOSSARY = {
-    "tangent-energy": (_GRADIENT, _LEADING, _BITS, _INTERVAL, _RIVAL),
-    "tangent-anisotropy": (_ANISOTROPY, _LEADING, _BITS, _INTERVAL, _RIVAL),
-    "early-and-persistent": (_LOOK, _LEADING, _INTERVAL),
-    "both-architectures": (
-        (
-            "encoder, decoder",
-            "An encoder reads a whole text and fills in hidden words; a decoder predicts the next one.",
-        ),
-        _BITS,
-        _INTERVAL,
-        _RIVAL,
-    ),
+    "gradient energy": "The gradient says in which direction each activation should move to lower the loss. Its energy "
+    "is its squared length, summed over tokens.",
+    "leading directions": "The few directions in which a layer's activations vary most, found from the activations "
+    "alone, on other text than the gradients come from.",
+    "anisotropy": "How far a cloud of vectors departs from a ball: how much longer it is in some directions than in "
+    "others.",
+    "bits": "Doublings. 1 bit: twice the odds of random other directions; 2 bits: four times; 0 bits: no difference.",
+    "[low, high]": "95% interval over test sequences: what the number could have been on other text of the same kind. "
+    "It does not cover another training run.",
+    "rivals": "Duller explanations. At 100% a rival does all that the measurement does; below 0% it works against it; "
+    "above 100% it does more.",
+    "look": "One measurement of the whole model, at one step of its training.",
 }
-DEFAULT_GLOSSARY = (_BITS, _INTERVAL, _RIVAL)
 
-# figure -> how to read it, and what its bands are
-CAPTIONS = {
+# figure -> heading, question, how to read it and what its bands are, what is said where there is nothing to draw
+_NO_GRADIENTS = "No gradients were measured in this run (a look with gradients is needed), so there is nothing to draw."
+FIGURES = {
     "curve": (
-        "Each line adds directions one by one: none at the bottom left, all of them at the top right. Above the "
-        "dotted diagonal, gradients prefer the leading directions more than the activations themselves do. Between "
-        "chance and the diagonal they hold more of the gradient than random directions would, yet less than of the "
-        "activations. Points are controls, each with as many directions as the large blue point; plain numbers are "
-        "other numbers of directions. Bars and the pale band: 95% over test sequences (random and variance-matched "
-        "directions: 95% over random draws)."
+        "The one picture",
+        "Do gradients prefer the directions in which activations vary most?",
+        "Each line adds directions one by one: none at the bottom left, all of them at the top right. Above the dotted "
+        "diagonal, gradients prefer the leading directions more than the activations themselves do. Between chance and "
+        "the diagonal they hold more of the gradient than random directions would, yet less than of the activations. "
+        "The oracle is the most that any directions could hold. The large blue point is what the verdicts are about; "
+        "others are controls with as many directions. Those with the same directions (other labels, other weights) "
+        "differ from it in height alone, and stand beside it. Bars and pale band: 95% over test sequences (random and "
+        "variance-matched directions: 95% over random draws).",
+        _NO_GRADIENTS,
     ),
     "energy": (
+        "Over training",
+        "How much of the gradient lies in the leading directions, as training goes on?",
         "Bold: the median over blocks, or the layer chosen above; thin: single blocks. The blue band is 95% over test "
         "sequences, the grey one 95% over random draws. Where “sampled labels” runs along with the bold line, "
-        "gradients for labels that the model made up itself, with no information in them, do the same."
+        "gradients for labels that the model made up itself, with no information in them, do the same.",
+        _NO_GRADIENTS,
     ),
     "map": (
+        "Layer by layer",
+        "Where in the network, and when, do gradients gather in those directions?",
         "Blue: more gradient energy in the leading directions than in as many random ones; orange: less. One colour "
         "scale for all runs, centred at chance. A dot marks a cell whose interval (95% over test sequences) includes "
-        "chance."
-    ),
-    "anisotropy-share": (
-        "The share of the gradients' departure from a ball that lies inside the leading directions; bold: median over "
-        "blocks, thin: single blocks. Bands: 95% over test sequences (blue), 95% over random draws (grey)."
-    ),
-    "anisotropy": (
-        "The share of the activations' variance that lies in their single strongest direction. No gradient is "
-        "involved here. Point at a cell for its 95% interval over test sequences."
+        "chance.",
+        _NO_GRADIENTS,
     ),
     "loss": (
+        "The loss",
+        "Did the model learn anything at all?",
         "Mean loss on the test windows. Band: 95% over test sequences. Losses of two different tasks cannot be "
-        "compared."
+        "compared.",
+        "No loss was recorded: arrays carry none, and some objectives give none.",
     ),
 }
+
+
+def title_of(series: str) -> str:
+    """What a legend calls a control or a proxy, as the vocabulary does; "" is the measurement.
+
+    >>> title_of("next_directions"), title_of("hunch")
+    ('the next directions', 'hunch')
+    """
+    known = CONTROLS | PROXIES
+    return known[series].title if series in known else series or "the leading directions"
