@@ -86,6 +86,54 @@ def test_layers_are_named_by_their_list_or_one_by_one(layers) -> None:
     ]  # fmt: skip
 
 
+class Chain(Stack):
+    """Its blocks lie in an nn.Sequential, and no nn.ModuleList is there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.Sequential(*self.blocks)
+
+    def run(self, h: Tensor) -> Tensor:
+        return self.blocks(h)
+
+
+def test_an_nn_sequential_is_found_where_there_is_no_list() -> None:
+    assert names(Chain()) == ["blocks.0", "blocks.1", "blocks.2"]
+    assert [site.layer for site in Look.from_model(Chain(), windows()).sites][1:] == names(Chain())
+
+
+def test_a_list_comes_before_an_nn_sequential() -> None:
+    model = Chain()
+    model.layers = nn.ModuleList([nn.Linear(2, 2), nn.Linear(2, 2)])
+    assert names(model) == ["layers.0", "layers.1"]
+
+
+def test_two_of_nn_sequential_are_refused_by_name() -> None:
+    model = Chain()
+    model.small = nn.Sequential(nn.Sequential(nn.Linear(2, 2)), nn.Sequential(nn.Linear(2, 2)))
+    assert refusal(lambda: names(model)) == (
+        "Chain has two stacks of blocks, 'blocks' and 'small': choose one with layers='blocks'"
+    )
+
+
+@pytest.mark.parametrize(
+    "head", [nn.Sequential(nn.Linear(6, 6), nn.Linear(6, VOCAB)), nn.Sequential(nn.Sequential(nn.Linear(6, VOCAB)))]
+)
+def test_linear_maps_in_a_row_and_a_single_module_are_no_stack_of_blocks(head: nn.Module) -> None:
+    model = Flat()
+    model.head = head
+    assert refusal(lambda: names(model)).startswith("no blocks found in Flat: ")
+
+
+def test_an_nn_sequential_by_its_path_is_its_members_and_in_a_list_itself() -> None:
+    assert names(Chain(), "blocks") == ["blocks.0", "blocks.1", "blocks.2"]
+    assert names(Chain(), ["blocks"]) == ["blocks"]
+    assert names(Chain(), "blocks.1") == ["blocks.1.0", "blocks.1.1"]
+    assert names(Chain(), "blocks.1.1") == ["blocks.1.1"]
+    model = nn.ModuleDict({"one": nn.Sequential(nn.Linear(2, 2))})
+    assert names(model, "one") == ["one"]
+
+
 def test_any_modules_can_be_named() -> None:
     model, window = lab(), windows()
     layers = ["blocks.0.mlp", "blocks.2", "norm"]

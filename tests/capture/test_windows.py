@@ -149,6 +149,13 @@ def test_any_number_of_sequences_from_four_on(num_sequences: int) -> None:
     assert len(table.fit_ids) == num_sequences // 2
 
 
+@pytest.mark.parametrize("mask_id", [MASK, np.int64(MASK), np.uint8(MASK)])
+def test_a_mask_token_may_be_any_whole_number(mask_id, shape_checks_off: None) -> None:
+    window = windows("masked", mask_id=mask_id)
+    assert type(window.mask_id) is int
+    assert window.fingerprint == windows("masked").fingerprint
+
+
 def test_targets_are_the_next_token_and_the_last_has_none() -> None:
     window = windows()
     for half in HALVES:

@@ -8,10 +8,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from anisoscope.capture.positions import IGNORED
 from anisoscope.errors import InputError, TextError
 from anisoscope.lab.model import ModelConfig, build
 from anisoscope.lab.presets import PRESETS
-from anisoscope.lab.train import IGNORED, TrainConfig, adamw, batches, learning_rate_at, loss_of, split, train
+from anisoscope.lab.train import TrainConfig, adamw, batches, learning_rate_at, loss_of, split, train
 
 MASK_ID = 0
 CAUSAL = TrainConfig("causal", num_steps=40, batch_size=8, length=12, learning_rate=3e-3, warmup_steps=4, seed=1)

@@ -4,9 +4,9 @@ Everything behind it (rows, store, claims, page) is the same whether a Look come
 arrays or from a test. A Look is scanned, never asked for all its rows, so that arrays and large models fit alike.
 """
 
-import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,11 +17,9 @@ from ..errors import InputError
 from ..geometry.moments import rows_of
 from .passes import Passes
 from .positions import HALVES, LABELS, Chunk, Half, Positions, Site
-from .windows import Windows
+from .windows import Windows, is_whole
 
 _CHUNK_ROWS = 8192
-
-
 Scan = Callable[[Half, tuple[str, ...]], Iterator[Chunk]]
 
 
@@ -53,9 +51,8 @@ class Look:
     @property
     def primary_view(self) -> str:
         """`bearing` for masked models and for arrays with a mask, else `all`."""
-        if self.objective is None:
-            return "bearing" if self.positions.bearing is not None else "all"
-        return "bearing" if self.objective == "masked" else "all"
+        masked = self.positions.bearing is not None if self.objective is None else self.objective == "masked"
+        return "bearing" if masked else "all"
 
     def scan(self, half: Half, labels: tuple[str, ...] = ()) -> Iterator[Chunk]:
         """Chunks of one half with the gradients of `labels`; the same values every time."""
@@ -69,11 +66,14 @@ class Look:
         model: nn.Module,
         windows: Windows,
         *,
-        layers: Sequence[str] | None = None,
+        layers: str | Sequence[str] | None = None,
         batch_size: int = 16,
         step: int | None = None,
     ) -> "Look":
         """One look at a model, now: a forward and backward pass of its own on fixed windows, everything restored.
+
+        `layers` names what to watch, where it is not found or other layers are wanted: module paths, first to last, or
+        one path, that of the list of blocks.
 
         >>> import torch
         >>> from anisoscope.lab.model import ModelConfig, Transformer
@@ -124,8 +124,8 @@ class Look:
         Without it every row is its own sequence and no position is known. `gradients` holds further labels,
         {"sampled": ..., "permuted": ...}. `step=None` is unknown, 0 means untrained.
         """
-        if step is not None:
-            step = _step(step)
+        if step is not None and not is_whole(step, 0):
+            raise InputError(f"step = {step!r}; wanted a whole number of optimiser steps, 0 for untrained, or None")
         hidden, labelled = _checked_arrays(h, g, gradients or {})
         num_rows = next(iter(hidden.values())).shape[0]
         codes = sequence_codes(sequences, num_rows)
@@ -138,19 +138,18 @@ class Look:
                 "to test on: give more rows, or say with sequences= which rows belong together"
             )
         num_fit_sequences = num_sequences // 2
-        num_fit = int((codes < num_fit_sequences).sum())
         starts = torch.searchsorted(codes, torch.arange(num_sequences))
         positions = Positions(
             sequence=torch.where(codes < num_fit_sequences, codes, codes - num_fit_sequences),
-            num_fit=num_fit,
+            num_fit=int((codes < num_fit_sequences).sum()),
             position=None if num_sequences == num_rows else torch.arange(num_rows) - starts[codes],
             token=_column(tokens, "tokens", order),
             target=_column(targets, "targets", order),
             bearing=_column(bearing, "bearing", order, boolean=True),
         )
         for half in HALVES:
-            marked = None if positions.bearing is None else int(positions.bearing[positions.half(half)].sum())
-            if marked is not None and marked < 2:
+            marked = 2 if positions.bearing is None else int(positions.bearing[positions.half(half)].sum())
+            if marked < 2:
                 raise InputError(
                     f"bearing marks {marked} rows of the {half} half; wanted at least 2 in each: it says which "
                     "positions' own output enters the loss"
@@ -162,17 +161,15 @@ class Look:
 
         def scan(half: Half, labels: tuple[str, ...]) -> Iterator[Chunk]:
             for rows in chunks[half]:
-                take = order[rows]
-                yield Chunk(
-                    rows,
-                    {site: hidden[site.layer][take.to(hidden[site.layer].device)] for site in sites},
-                    {
-                        label: {s: labelled[label][s.layer][take.to(labelled[label][s.layer].device)] for s in sites}
-                        for label in labels
-                    },
+                taken = order[rows]
+                h, *g = (
+                    {site: arrays[site.layer][taken.to(arrays[site.layer].device)] for site in sites}
+                    for arrays in (hidden, *(labelled[label] for label in labels))
                 )
+                yield Chunk(rows, h, dict(zip(labels, g, strict=True)))
 
-        return cls(sites, positions, tuple(labelled), scan, step=step, facts={"source": "arrays"})
+        step = None if step is None else int(step)
+        return cls(sites, positions, tuple(labelled), scan, step, facts={"source": "arrays"})
 
 
 def _checked_arrays(
@@ -181,63 +178,43 @@ def _checked_arrays(
     """Hidden states by layer and gradients by label and layer, of the same layers, rows and widths."""
     if gradients and g is None:
         raise InputError("gradients= without g: wanted the gradients of the true labels in g as well")
-    hidden = _by_layer(h, "h")
-    first = next(iter(hidden.values()))
-    num_rows = first.shape[0]
-    given = {"true": g, **gradients}
     unknown = [label for label in gradients if label not in LABELS[1:]]
     if unknown:
         raise InputError(
             f"gradients names {', '.join(map(repr, unknown))}; wanted some of {', '.join(LABELS[1:])}: those of "
             "the true labels are g"
         )
-    labelled = {label: _by_layer(given[label], _name_of(label)) for label in LABELS if given.get(label) is not None}
-    for label, arrays in labelled.items():
-        if arrays.keys() != hidden.keys():
-            raise InputError(
-                f"{_name_of(label)} has the layers {', '.join(arrays)}, h has {', '.join(hidden)}; wanted the "
-                "same: give {layer: array} in both, or one array each"
-            )
-    for name, layer, array in _walk(hidden, labelled):
-        if array.shape[0] != num_rows:
-            raise InputError(f"{name} has {array.shape[0]} rows, h has {num_rows}; wanted one row per position in both")
-        if array.shape[1] != hidden[layer].shape[1]:
-            raise InputError(
-                f"{name} has width {array.shape[1]}, h has {hidden[layer].shape[1]}; wanted both of the same layer"
-            )
-    return hidden, labelled
+    hidden = _by_layer(h, "h")
+    labelled = {}
+    for label, arrays in {"true": g, **gradients}.items():
+        if arrays is not None:
+            name = "g" if label == "true" else f"gradients[{label!r}]"
+            labelled[label] = _by_layer(arrays, name, hidden)
+    return hidden, {label: labelled[label] for label in LABELS if label in labelled}
 
 
-def _step(step: object) -> int:
-    try:
-        number = operator.index(step)  # type: ignore[arg-type]
-    except TypeError:
-        number = -1
-    if number < 0 or isinstance(step, bool):
-        raise InputError(f"step = {step!r}; wanted a whole number of optimiser steps, 0 for untrained, or None")
-    return number
-
-
-def _by_layer(arrays: object, name: str) -> dict[str, Tensor]:
+def _by_layer(arrays: object, name: str, hidden: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:
+    """One array or {layer: array} as checked rows by layer, all of one length; those of `hidden` where it is given."""
     if isinstance(arrays, Mapping):
         if not arrays:
             raise InputError(f"{name} is an empty mapping; wanted {{layer: array}}")
-        return {str(layer): rows_of(array, f"{name}[{layer!r}]", least=2) for layer, array in arrays.items()}
-    return {"array": rows_of(arrays, name, least=2)}
-
-
-def _name_of(label: str) -> str:
-    return "g" if label == "true" else f"gradients[{label!r}]"
-
-
-def _walk(
-    hidden: Mapping[str, Tensor], labelled: Mapping[str, Mapping[str, Tensor]]
-) -> Iterator[tuple[str, str, Tensor]]:
-    for layer, array in hidden.items():
-        yield "h" if layer == "array" else f"h[{layer!r}]", layer, array
-    for label, arrays in labelled.items():
-        for layer, array in arrays.items():
-            yield _name_of(label) + ("" if layer == "array" else f"[{layer!r}]"), layer, array
+        found = {str(layer): rows_of(array, f"{name}[{layer!r}]", least=2) for layer, array in arrays.items()}
+    else:
+        found = {"array": rows_of(arrays, name, least=2)}
+    hidden = hidden or found
+    if found.keys() != hidden.keys():
+        raise InputError(
+            f"{name} has the layers {', '.join(found)}, h has {', '.join(hidden)}; wanted the same: give "
+            "{layer: array} in both, or one array each"
+        )
+    num_rows = next(iter(hidden.values())).shape[0]
+    for layer, array in found.items():
+        one, width = f"{name}[{layer!r}]" if isinstance(arrays, Mapping) else name, hidden[layer].shape[1]
+        if array.shape[0] != num_rows:
+            raise InputError(f"{one} has {array.shape[0]} rows, h has {num_rows}; wanted one row per position in both")
+        if array.shape[1] != width:
+            raise InputError(f"{one} has width {array.shape[1]}, h has {width}; wanted both of the same layer")
+    return found
 
 
 def sequence_codes(sequences: object | None, num_rows: int, name: str = "sequences") -> np.ndarray:
@@ -269,12 +246,9 @@ def _row_chunks(positions: Positions, half: Half) -> list[slice]:
     """Rows of one half in pieces of about `_CHUNK_ROWS`, cut between sequences."""
     rows = positions.half(half)
     sequence = positions.sequence[rows]
-    ends = [*(torch.nonzero(sequence[1:] != sequence[:-1])[:, 0] + 1).tolist(), sequence.shape[0]]
-    pieces, start = [], 0
-    for last, end in zip([0, *ends], ends, strict=False):
-        if end - start > _CHUNK_ROWS and last > start:
-            pieces.append(slice(rows.start + start, rows.start + last))
-            start = last
-    if sequence.shape[0] > start:
-        pieces.append(slice(rows.start + start, rows.start + sequence.shape[0]))
-    return pieces
+    ends = [*(torch.nonzero(sequence[1:] != sequence[:-1])[:, 0] + 1).tolist(), len(sequence)]
+    cuts = [0]
+    for last, end in pairwise([0, *ends]):
+        if end - cuts[-1] > _CHUNK_ROWS and last > cuts[-1]:
+            cuts.append(last)
+    return [slice(rows.start + start, rows.start + end) for start, end in pairwise([*cuts, len(sequence)])]

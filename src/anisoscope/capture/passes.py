@@ -20,14 +20,14 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 from ..errors import AnisoscopeError, InputError, ModelError
 from .blocks import find_blocks
 from .positions import HALVES, IGNORED, LABELS, Chunk, Half, Positions, Site
-from .windows import Windows
+from .windows import Windows, is_whole
 
 
 class Passes:
     """A model and its windows, ready to be looked at any number of times."""
 
     def __init__(
-        self, model: nn.Module, windows: Windows, *, layers: Sequence[str] | None = None, batch_size: int = 16
+        self, model: nn.Module, windows: Windows, *, layers: str | Sequence[str] | None = None, batch_size: int = 16
     ) -> None:
         if not isinstance(model, nn.Module):
             raise ModelError(f"model is a {type(model).__name__}; wanted a torch.nn.Module: load it first")
@@ -36,7 +36,7 @@ class Passes:
                 f"windows is a {type(windows).__name__}; wanted an.Windows: make them with an.Windows.from_text or "
                 "an.Windows.from_ids"
             )
-        if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
+        if not is_whole(batch_size, 1):
             raise InputError(f"batch_size = {batch_size!r}; wanted a whole number of sequences, at least 1")
         self.model = model
         self.windows = windows
@@ -47,18 +47,13 @@ class Passes:
             raise ModelError(f"{type(model).__name__} has no parameters: nothing is learned, nothing can be watched")
         self.device = parameter.device
         self._targets: dict[Half, Tensor | None] = {half: windows.targets(half) for half in HALVES}
-        self._labels = LABELS
+        self.labels: tuple[str, ...] = LABELS
         self.sites = self._probe()
-        known: dict[Half, Tensor] = {half: target for half, target in self._targets.items() if target is not None}
-        self.positions: Positions = windows.positions(known if len(known) == 2 else None)
-        if "permuted" in self._labels:
+        self.positions: Positions = windows.positions(self._targets)
+        if "permuted" in self.labels:
             self._permuted = {half: windows.permuted(self._targets[half]) for half in HALVES}  # type: ignore[arg-type]
             generator = torch.Generator().manual_seed(windows.seed + 2)
             self._uniform = {half: torch.rand(windows.ids(half).shape, generator=generator) for half in HALVES}
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        return self._labels
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -116,7 +111,7 @@ class Passes:
     def _ask_objective(self, first: Tensor | None) -> None:
         """A user's objective says only by running which positions bear the loss; `first`: its targets of one window."""
         if first is None:
-            self._labels = ("true",)
+            self.labels = ("true",)
             return
         for half in HALVES:
             pieces = []

@@ -2,9 +2,10 @@
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,7 +15,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor, nn
 
 from ..errors import InputError, TextError
-from .positions import IGNORED, Half, Positions
+from .positions import HALVES, IGNORED, Half, Positions
 
 Objective = Literal["causal", "masked"] | Callable[[nn.Module, Tensor], Any]
 _PIECE_CHARS = 1 << 16
@@ -70,16 +71,19 @@ class Windows:
         if isinstance(objective, str) and objective not in ("causal", "masked"):
             raise InputError(f"unknown objective {objective!r}; wanted 'causal', 'masked' or a function(model, ids)")
         num_fit = table.shape[0] // 2
-        mask = None
-        if objective == "masked":
-            if mask_id is None:
-                raise InputError("objective 'masked' needs the id of the tokenizer's mask token: give mask_id=")
-            mask = _fixed_mask(table, mask_fraction, special, seed)
+        if objective == "masked" and mask_id is None:
+            raise InputError("objective 'masked' needs the id of the tokenizer's mask token: give mask_id=")
+        if mask_id is not None and not is_whole(mask_id, 0):
+            raise InputError(
+                f"mask_id = {mask_id!r}; wanted a token id, a whole number of at least 0: give that of the tokenizer's "
+                "mask token"
+            )
+        mask = _fixed_mask(table, mask_fraction, special, seed) if objective == "masked" else None
         return cls(
             table[:num_fit],
             table[num_fit:],
             objective,
-            mask_id,
+            None if mask_id is None else int(mask_id),
             None if mask is None else mask[:num_fit],
             None if mask is None else mask[num_fit:],
             torch.bincount(table.flatten()) if counts is None else torch.as_tensor(counts),
@@ -117,21 +121,21 @@ class Windows:
             raise InputError(
                 f"length = {length}; wanted windows of at least {2 if num_special == 0 else 1} tokens{beside}"
             )
-        ids = [token for piece in _pieces(text) for token in encode(piece)]
+        ids = torch.tensor([token for piece in _pieces(text) for token in encode(piece)])
         needed = num_sequences * room
         if len(ids) < needed:
             raise TextError(
                 f"{source} gives {len(ids)} tokens; wanted at least {needed} ({num_sequences} windows of "
                 f"{room}): give a longer text, or lower num_sequences or length"
             )
-        starts = np.linspace(0, len(ids) - room, num_sequences).astype(int)
-        table = torch.tensor([[*special[0], *ids[start : start + room], *special[1]] for start in starts])
+        table = spread(ids, room, num_sequences)
+        before, after = (torch.tensor(part, dtype=torch.int64).expand(len(table), -1) for part in special)
         return cls.from_ids(
-            torch.cat([table[0::2], table[1::2]]) if len(table) % 2 == 0 else torch.cat([table[1::2], table[0::2]]),
+            torch.cat([before, table, after], 1),
             objective,
             mask_id=_mask_id(tokenizer) if mask_id is None and objective == "masked" else mask_id,
             mask_fraction=mask_fraction,
-            counts=np.bincount(ids),
+            counts=torch.bincount(ids),
             special=special,
             seed=seed,
             source=source,
@@ -155,34 +159,30 @@ class Windows:
 
     def inputs(self, half: Half) -> Int[Tensor, "sequences length"]:
         """What the model is given: the true tokens, masked ones replaced."""
-        mask = self.fit_mask if half == "fit" else self.test_mask
+        mask = self._mask(half)
         return self.ids(half) if mask is None else self.ids(half).masked_fill(mask, self.mask_id or 0)
+
+    def _mask(self, half: Half) -> Bool[Tensor, "sequences length"] | None:
+        return self.fit_mask if half == "fit" else self.test_mask
 
     def targets(self, half: Half) -> Int[Tensor, "sequences length"] | None:
         """What each position shall predict, -100 where it enters no loss; None where the user's objective says."""
-        ids = self.ids(half)
+        ids, mask = self.ids(half), self._mask(half)
         if self.objective == "causal":
             return torch.cat([ids[:, 1:], torch.full_like(ids[:, :1], IGNORED)], dim=1)
-        if self.objective == "masked":
-            mask = self.fit_mask if half == "fit" else self.test_mask
-            return ids.masked_fill(~mask, IGNORED) if mask is not None else None
-        return None
+        return ids.masked_fill(~mask, IGNORED) if self.objective == "masked" and mask is not None else None
 
-    def positions(self, targets: dict[Half, Tensor] | None = None) -> Positions:
+    def positions(self, targets: Mapping[Half, Tensor | None] | None = None) -> Positions:
         """One entry a row; `targets` as the user's objective gave them, where it did."""
-        ids = torch.cat([self.fit_ids, self.test_ids])
-        known = targets or {half: self.targets(half) for half in ("fit", "test")}
-        target = None
-        if known["fit"] is not None and known["test"] is not None:
-            target = torch.cat([known["fit"].flatten(), known["test"].flatten()])
-        sequence = [
-            torch.arange(half.shape[0]).repeat_interleave(self.length) for half in (self.fit_ids, self.test_ids)
-        ]
+        known = targets or {half: self.targets(half) for half in HALVES}
+        given = [one.flatten() for half in HALVES if (one := known[half]) is not None]
+        target = torch.cat(given) if len(given) == len(HALVES) else None
+        sequence = [torch.arange(len(self.ids(half))).repeat_interleave(self.length) for half in HALVES]
         return Positions(
             sequence=torch.cat(sequence),
             num_fit=self.fit_ids.numel(),
-            position=torch.arange(self.length).repeat(ids.shape[0]),
-            token=ids.flatten(),
+            position=torch.arange(self.length).repeat(sum(len(self.ids(half)) for half in HALVES)),
+            token=torch.cat([self.ids(half).flatten() for half in HALVES]),
             target=target,
             bearing=None if target is None else target != IGNORED,
         )
@@ -216,6 +216,23 @@ class Windows:
             "special": [list(part) for part in self.special],
             "seed": self.seed,
         }
+
+
+def is_whole(number: object, least: int) -> bool:
+    """Whether it is a whole number, numpy's too, of at least `least`."""
+    return isinstance(number, Integral) and not isinstance(number, bool) and int(number) >= least
+
+
+def spread(ids: Int[Tensor, "tokens"], length: int, num_sequences: int) -> Int[Tensor, "sequences length"]:
+    """Windows spread evenly over a stream of tokens, alternately to fit on and to test on: those to fit on come first.
+
+    >>> spread(torch.arange(20), length=5, num_sequences=4).tolist()
+    [[0, 1, 2, 3, 4], [10, 11, 12, 13, 14], [5, 6, 7, 8, 9], [15, 16, 17, 18, 19]]
+    """
+    starts = np.linspace(0, len(ids) - length, num_sequences).astype(int)
+    table = ids[torch.from_numpy(starts)[:, None] + torch.arange(length)]
+    odd = num_sequences % 2  # then the test half has one more
+    return torch.cat([table[odd::2], table[1 - odd :: 2]])
 
 
 def _table_of(ids: object) -> Int[Tensor, "..."]:

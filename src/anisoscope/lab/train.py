@@ -10,9 +10,8 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from ..capture.positions import IGNORED
 from ..errors import InputError, TextError
-
-IGNORED = -100  # a target that carries no loss
 
 
 @dataclass(frozen=True)
