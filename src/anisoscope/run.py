@@ -27,7 +27,7 @@ class Run:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._reader = Reader(os.fspath(path))
+        self._reader = Reader(path)
         self.path = self._reader.path
 
     @property
@@ -106,7 +106,7 @@ def open_runs(paths: Iterable[str | os.PathLike[str]]) -> Runs:
     Traceback (most recent call last):
     anisoscope.errors.InputError: no runs to open; give one path or several
     """
-    paths = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    paths = list(paths) if isinstance(paths, Iterable) and not isinstance(paths, str) else [paths]
     if not paths:
         raise InputError("no runs to open; give one path or several")
     return Runs(open_run(path) for path in paths)

@@ -62,6 +62,8 @@ TOO_FEW = (
     "together"
 )
 FEW_IDS = "wanted at least 4 sequences of at least 2 tokens, half of them to fit on and half to test on"
+MASK_ID = "wanted a token id, a whole number of at least 0: give that of the tokenizer's mask token"
+NO_PATH = "wanted the path of a folder, for example 'runs/first'"
 SHORT = "wanted at least 8192 (64 windows of 128): give a longer text, or lower num_sequences or length"
 ENCODES = "wanted a tokenizer of tokenizers or transformers, or a function from text to ids"
 NO_BLOCKS = (
@@ -158,6 +160,9 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
     "a single rank": (
         lambda: an.measure(an.Look.from_arrays(H, G), ranks=8),
         "ranks = 8; wanted whole numbers of at least 1"),
+    "half a step": (
+        lambda: an.Look.from_arrays(H, G, step=0.5),
+        "step = 0.5; wanted a whole number of optimiser steps, 0 for untrained, or None"),
     "a step before the first": (
         lambda: an.Look.from_arrays(H, G, step=-1),
         "step = -1; wanted a whole number of optimiser steps, 0 for untrained, or None"),
@@ -241,6 +246,13 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
     "one token a sequence": (
         lambda: an.Windows.from_ids(IDS[:, :1]),
         f"ids has shape (8, 1); {FEW_IDS}"),
+    "a mask token below 0": (
+        lambda: an.Windows.from_ids(IDS, "masked", mask_id=-5), f"mask_id = -5; {MASK_ID}"),
+    "the mask token by name": (
+        lambda: an.Windows.from_ids(IDS, "masked", mask_id="[MASK]"), f"mask_id = '[MASK]'; {MASK_ID}"),  # type: ignore[arg-type]
+    "the mask token by name, text": (
+        lambda: text("abc " * 99, letters, "masked", length=8, num_sequences=4, mask_id="x"),
+        f"mask_id = 'x'; {MASK_ID}"),
     "padding": (
         lambda: an.Windows.from_ids(IDS - 1), "ids holds the negative id -1; leave padding out, windows are full"),
     "an unknown objective": (
@@ -323,7 +335,11 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
     "a run in a folder of others": (
         lambda: scope(run="other"),
         "other is not empty and holds no run: choose another folder, so that nothing is mixed up"),
+    "no path, scope": (lambda: scope(run=None), f"the run is None; {NO_PATH}"),
     # an.open_run
+    "no path": (lambda: an.open_run(None), f"the run is None; {NO_PATH}"),  # type: ignore[arg-type]
+    "a number as path": (lambda: an.open_runs([3]), f"the run is 3; {NO_PATH}"),  # type: ignore[list-item]
+    "nothing to open": (lambda: an.open_runs(None), f"the run is None; {NO_PATH}"),  # type: ignore[arg-type]
     "no run": (
         lambda: an.open_run("deep/er/none"),
         "there is no run at deep/er/none: give the folder that was named with run= or --out"),
@@ -358,6 +374,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, manifest in (("run", '{"schema_version": 1}'), ("foreign", "{}"), ("future", '{"schema_version": 99}')):
         (tmp_path / name).mkdir()
         (tmp_path / name / "manifest.json").write_text(manifest)
+    (tmp_path / "run" / "metrics").mkdir()
+    (tmp_path / "run" / "metrics" / "001-000000-0.parquet").touch()
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -431,10 +431,33 @@ def test_a_first_look_that_fails_is_told_before_training(tmp_path: Path, monkeyp
     def fails(self: object, look: object, last: bool = False) -> None:
         raise MemoryError("too large")
 
-    monkeypatch.setattr("anisoscope.protocol.observe.Protocol.observe", fails)
-    loop = Loop()
-    with pytest.raises(
-        an.ModelError, match="the first look failed, so nothing would be measured: MemoryError: too large"
-    ):
-        loop.watched(tmp_path / "run", 2)
-    assert an.open_run(tmp_path / "run").manifest["finished"] is False
+    run, loop = tmp_path / "run", Loop()
+    with monkeypatch.context() as patch:
+        patch.setattr(Protocol, "observe", fails)
+        with pytest.raises(
+            an.ModelError, match="the first look failed, so nothing would be measured: MemoryError: too large"
+        ):
+            loop.watched(run, 2)
+    assert an.open_run(run).manifest["finished"] is False
+    assert an.open_run(run).faults() == [{"step": 0, "where": "look", "reason": "MemoryError: too large"}]
+    loop.watched(run, 2)  # the same folder, at the next try
+    assert steps_of(run) == [0, 1, 2]
+    assert an.open_run(run).manifest["finished"] is True
+    assert an.open_run(run).faults() == []
+
+
+def test_a_rank_that_no_layer_can_have_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    Loop().watched(tmp_path / "run", 4, ranks=(2, 6))
+    assert warnings_in(caplog) == ["anisoscope: ranks [6] are left out: wanted at most half of the width, 8"]
+
+
+def test_notices_are_in_the_manifest_and_in_the_log_at_info_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "anisoscope")
+    Loop().watched(tmp_path / "run", 4, ranks=(2, 6))
+    layers = ("embedding", "blocks.0", "blocks.1")
+    notices = [f"{layer}: ranks [6] left out, above half of the width 8" for layer in layers]
+    assert an.open_run(tmp_path / "run").manifest["notices"] == notices
+    noted = [record.getMessage() for record in caplog.records if record.levelno == logging.INFO]
+    assert noted == [f"anisoscope: step 0, {notice}" for notice in notices]

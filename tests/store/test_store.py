@@ -450,6 +450,74 @@ def test_a_writer_killed_before_its_manifest_leaves_a_folder_that_can_be_used(tm
     assert steps_in(run_of(path, (5,))) == [5]
 
 
+def begun(path: Path, beat: float, pid: int) -> Path:
+    """A run whose writer was killed inside its first look: all but the metrics part is there."""
+    run_of(path, (0,))
+    (path / "metrics/001-000000-0.parquet").rename(path / "metrics/.001-000000-0.parquet.ab12.tmp")
+    (path / "faults/001-000000-0.json").write_text('{"step": 0, "where": "blocks.0", "reason": "NaN"}')
+    held = {"host": os.uname().nodename, "pid": pid, "token": "theirs", "beat": beat}
+    (path / "writer.lock").write_text(json.dumps(held))
+    return path
+
+
+def test_a_run_whose_writer_died_before_its_first_look_is_taken_over(tmp_path: Path) -> None:
+    path = begun(tmp_path / "run", time.time(), a_dead_pid())
+    assert writer.refuse_unwritable(path) == path
+    assert Reader(path).faults(), "asking changes nothing"
+    with Writer(path, {"name": "second"}) as to:
+        assert Reader(path).faults() == []
+        assert [entry for folder in ("metrics", "bases", "replicates") for entry in (path / folder).iterdir()] == []
+        commit(to, 5)
+    assert steps_in(path) == [5]
+    assert Reader(path).manifest["name"] == "second"
+
+
+def test_a_run_whose_writer_lives_is_not_taken_over_before_its_first_look(tmp_path: Path) -> None:
+    path = begun(tmp_path / "run", time.time(), os.getpid())
+    before = sorted(path.rglob("*"))
+    for start in (writer.refuse_unwritable, lambda path: Writer(path, {})):
+        with pytest.raises(StoreError, match=f"is being written by process {os.getpid()} on"):
+            start(path)
+    assert sorted(path.rglob("*")) == before
+
+
+def test_a_run_with_a_look_is_never_taken_over_whatever_its_writer_does(tmp_path: Path) -> None:
+    path = run_of(tmp_path / "run", (0,))
+    (path / "writer.lock").write_text(json.dumps({"host": "elsewhere", "pid": 1, "token": "theirs", "beat": 0.0}))
+    with pytest.raises(StoreError, match="a run exists already in"):
+        Writer(path, {})
+    assert steps_in(path) == [0]
+
+
+def test_a_run_that_got_its_first_look_between_check_and_lock_is_not_taken_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = run_of(tmp_path / "run", (0,))
+    monkeypatch.setattr(writer, "refuse_unwritable", lambda path: path)
+    with pytest.raises(StoreError, match="a run exists already in"):
+        Writer(path, {})
+    assert steps_in(path) == [0]
+    assert not (path / "writer.lock").exists()
+
+
+@pytest.mark.parametrize("foreign", ["report.html", "faults/notes.txt", "metrics/2024.parquet", "other/manifest.json"])
+def test_a_folder_that_holds_anything_else_is_not_taken_over(foreign: str, tmp_path: Path) -> None:
+    path = begun(tmp_path / "run", 0.0, os.getpid())
+    (path / foreign).parent.mkdir(exist_ok=True)
+    (path / foreign).write_text("mine")
+    with pytest.raises(StoreError, match="is not empty and holds no run"):
+        Writer(path, {})
+    assert (path / foreign).read_text() == "mine"
+
+
+@pytest.mark.parametrize("manifest", ["{}", '["schema_version"]', "3", "half of {", ""])
+def test_a_manifest_that_is_none_of_ours_is_not_written_over(manifest: str, tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text(manifest)
+    with pytest.raises(StoreError, match="is not empty and holds no run"):
+        Writer(tmp_path, {})
+    assert (tmp_path / "manifest.json").read_text() == manifest
+
+
 @pytest.mark.parametrize(
     ("prepare", "message"),
     [

@@ -12,7 +12,7 @@ from torch import nn
 
 from ..capture.look import Look
 from ..capture.passes import Passes
-from ..capture.windows import Windows
+from ..capture.windows import Windows, is_whole
 from ..errors import InputError, ModelError
 from ..geometry.subspace import METHODS, Method
 from ..protocol.measure import manifest_of
@@ -38,6 +38,10 @@ class Scope:
 
     A look is a pass of its own: training with a Scope is bit-identical to training without one. Once training has
     begun nothing of ours raises into it: what fails is recorded with its reason, and switched off.
+
+    Claims take step 0, the look on entering, for the untrained model. Where training starts from learned weights it is
+    none: read "untrained" as "before this training", or take the looks yourself, at steps from 1 on, with
+    `an.Look.from_model(model, windows, step=...)` and `an.measure(looks, run=...)`, and the claims say what is missing.
 
     >>> import tempfile, torch, anisoscope as an
     >>> from anisoscope.lab.model import ModelConfig, Transformer
@@ -65,7 +69,7 @@ class Scope:
         schedule: Callable[[int], bool] | None = None,
         ranks: tuple[int, ...] = DEFAULT_RANKS,
         proxies: tuple[Method, ...] = METHODS,
-        layers: Sequence[str] | None = None,
+        layers: str | Sequence[str] | None = None,
         batch_size: int = 16,
         name: str | None = None,
         seed: int = 0,
@@ -73,16 +77,14 @@ class Scope:
     ) -> None:
         """`every=N` looks every N steps, `schedule` is a function from step to yes or no; neither means 0, 1, 2, 4,
         ..., 1024, then every 1,000. `num_steps` is the planned number of optimiser steps; the last one is always looked
-        at. `on_look` receives the rows of each look as a table.
+        at. `layers` is as for `an.Look.from_model`. `on_look` receives the rows of each look as a table.
         """
-        if not _counts(every):
+        if every is not None and not is_whole(every, 1):
             raise InputError(f"every = {every!r}; wanted a whole number of steps, at least 1")
         if every is not None and schedule is not None:
             raise InputError("every and schedule both say when to look; give one of them")
         if schedule is not None and not callable(schedule):
             raise InputError(f"schedule = {schedule!r}; wanted a function from step to True or False")
-        if not _counts(num_steps):
-            raise InputError(f"num_steps = {num_steps!r}; wanted the planned number of optimiser steps, at least 1")
         ranked = torch.distributed.is_available() and torch.distributed.is_initialized()
         if ranked and torch.distributed.get_world_size() > 1:
             raise ModelError(
@@ -104,6 +106,10 @@ class Scope:
         self._told: set[str] = set()
         self._look_s = 0.0
         self._notices: list[str] = []
+        width = max(site.width for site in self._passes.sites)
+        ignored = [rank for rank in self._protocol.ranks if 2 * rank > width]
+        if ignored:
+            self._tell("ranks", f"ranks {ignored} are left out: wanted at most half of the width, {width}")
 
     def __enter__(self) -> "Scope":
         self._due(0)  # step 0 is always looked at; a schedule that fails shall say so before anything is written
@@ -171,7 +177,7 @@ class Scope:
                 self._writer.fault(self._step, where, reason)
                 self._tell(where, f"step {self._step}, {where} is not measured: {reason}")
             rows = self._writer.commit(self._step, seen.rows, seen.replicates, seen.bases)
-            self._notices += [notice for notice in seen.notices if notice not in self._notices]
+            self._note(seen.notices)
             self._seen = self._step
             self._look_s += time.monotonic() - began_s
         except Exception as error:
@@ -182,6 +188,13 @@ class Scope:
                 self._on_look(rows)
         except Exception as error:
             self._switch_off(error, "on_look")
+
+    def _note(self, notices: Sequence[str]) -> None:
+        """For the manifest, and for those who listen to the log at info."""
+        for notice in notices:
+            if notice not in self._notices:
+                self._notices.append(notice)
+                _log.info("anisoscope: step %s, %s", self._step, notice)
 
     def _switch_off(self, error: Exception, what: str) -> None:
         """No more of what failed: of the user's `on_look` alone, else of all looks."""
@@ -206,8 +219,3 @@ class Scope:
     def facts(self) -> dict[str, Any]:
         """What is watched, and how much time it took so far."""
         return {"run": str(self.run), "look_s": self._look_s, "switched_off": self._off, "notices": self._notices}
-
-
-def _counts(number: object) -> bool:
-    """None, or a whole number of at least 1."""
-    return number is None or (isinstance(number, int) and not isinstance(number, bool) and number >= 1)

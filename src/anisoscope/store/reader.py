@@ -1,7 +1,7 @@
 """Reading a run, also while it is being written. Never loads torch, never unpickles."""
 
 import json
-import re
+import os
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,7 @@ import safetensors.numpy
 
 from ..errors import StoreError
 from .schema import METRICS, REPLICATES, SCHEMA_VERSION
-from .writer import MANIFEST
-
-_PART = re.compile(r"(\d+)-(\d+)-(\d+|none)")
+from .writer import MANIFEST, folder_of, looks_in
 
 
 class Reader:
@@ -24,8 +22,8 @@ class Reader:
     Where a step was measured again by a later attempt, readers see the later one; the old rows stay on disk.
     """
 
-    def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = folder_of(path)
         if not self.path.exists():
             raise StoreError(f"there is no run at {self.path}{_nearest(self.path)}")
         if not (self.path / MANIFEST).exists():
@@ -42,24 +40,19 @@ class Reader:
     @property
     def manifest(self) -> dict[str, Any]:
         """What was measured, on what, with what."""
-        try:
-            manifest = json.loads((self.path / MANIFEST).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise StoreError(f"cannot read {self.path / MANIFEST}: {error}") from error
+        manifest = _json(self.path / MANIFEST)
         if not isinstance(manifest, dict):
             raise StoreError(f"{self.path / MANIFEST} holds no JSON object: this is not a run of anisoscope")
         return manifest
 
     def _parts(self, folder: str) -> list[Path]:
         """The valid parts, oldest first: for each step the latest attempt, and only looks that were committed."""
-        chosen: dict[object, tuple[int, int, str]] = {}
-        for committed in sorted((self.path / "metrics").glob("*.parquet")):
-            match = _PART.fullmatch(committed.stem)
-            if match:
-                attempt, index, step = int(match[1]), int(match[2]), match[3]
-                chosen[(index if step == "none" else int(step), step == "none")] = (attempt, index, committed.stem)
+        chosen: dict[object, str] = {}
+        for committed in looks_in(self.path):
+            _, number, step = committed.stem.split("-")
+            chosen[number if step == "none" else int(step)] = committed.stem
         suffix = ".safetensors" if folder == "bases" else ".parquet"
-        paths = [self.path / folder / (stem + suffix) for _, _, stem in sorted(chosen.values())]
+        paths = [self.path / folder / (stem + suffix) for stem in sorted(chosen.values())]
         return [path for path in paths if path.exists()]
 
     def _table(self, folder: str, schema: pa.Schema) -> pa.Table:
@@ -81,25 +74,20 @@ class Reader:
 
     def bases(self, step: int | None) -> dict[tuple[str, str, str], np.ndarray]:
         """The proxies of one look, `{(layer, proxy, view): (D, k)}`, leading directions first."""
-        for path in self._parts("bases"):
-            if path.stem.endswith(f"-{'none' if step is None else step}"):
-                try:
-                    arrays = safetensors.numpy.load_file(path)
-                except Exception as error:  # safetensors raises its own, which is no OSError
-                    raise StoreError(f"cannot read {path}: {error}") from error
-                return {tuple(key.split("|")): value for key, value in arrays.items()}  # type: ignore[misc]
-        steps = [_PART.fullmatch(path.stem)[3] for path in self._parts("bases")]  # type: ignore[index]
-        raise StoreError(f"{self.path} holds no bases of step {step}; it holds those of steps {', '.join(steps)}")
+        parts = {path.stem.split("-")[2]: path for path in self._parts("bases")}
+        path = parts.get("none" if step is None else str(step))
+        if path is None:
+            raise StoreError(f"{self.path} holds no bases of step {step}; it holds those of steps {', '.join(parts)}")
+        try:
+            arrays = safetensors.numpy.load_file(path)
+        except Exception as error:  # safetensors raises its own, which is no OSError
+            raise StoreError(f"cannot read {path}: {error}") from error
+        return {tuple(key.split("|")): value for key, value in arrays.items()}  # type: ignore[misc]
 
     def faults(self) -> list[dict[str, Any]]:
         """What could not be measured, and why."""
-        found = []
-        for path in sorted((self.path / "faults").glob("*.json")):
-            try:
-                found.append(json.loads(path.read_text(encoding="utf-8")))
-            except (OSError, ValueError) as error:
-                raise StoreError(f"cannot read {path}: {error}; move it away to read the rest of the run") from error
-        return found
+        aside = "; move it away to read the rest of the run"
+        return [_json(path, aside) for path in sorted((self.path / "faults").glob("*.json"))]
 
     def sql(self, query: str) -> pa.Table:
         """The answer of DuckDB to `query` over the tables `metrics` and `replicates`."""
@@ -117,6 +105,13 @@ class Reader:
                 return answer.to_arrow_table()
             except duckdb.Error as error:
                 raise StoreError(f"DuckDB cannot answer on {self.path}: {error}") from error
+
+
+def _json(path: Path, hint: str = "") -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise StoreError(f"cannot read {path}: {error}{hint}") from error
 
 
 def _nearest(path: Path) -> str:

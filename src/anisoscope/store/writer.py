@@ -7,12 +7,14 @@
     RUN/faults/001-000004-16.json                what failed, and why
     RUN/writer.lock                              host, pid and heartbeat of the one writer; readers ignore it
 
-A look is committed by the rename of its metrics part, the last of its files: what a reader sees is complete.
+A look is committed by the rename of its metrics part, the last of its files: what a reader sees is complete. A folder
+whose writer ended before its first look is free for the next one; a folder with a look is never written to again.
 """
 
 import contextlib
 import json
 import os
+import re
 import socket
 import threading
 import time
@@ -26,11 +28,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import safetensors.numpy
 
-from ..errors import StoreError
+from ..errors import InputError, StoreError
 from . import vocabulary
 from .schema import METRICS, REPLICATES, SCHEMA_VERSION, table
 
 MANIFEST = "manifest.json"
+_PART = re.compile(r"(\d+)-(\d+)-(\d+|none)")  # attempt, number, step
 _LOCK = "writer.lock"
 _FOLDERS = ("metrics", "replicates", "bases", "faults")
 _BEAT_S = 15.0
@@ -157,15 +160,22 @@ def _alive(pid: int | None) -> bool:
     return True
 
 
+def folder_of(path: object) -> Path:
+    """The path of a run."""
+    try:
+        return Path(path)  # type: ignore[arg-type]
+    except TypeError:
+        raise InputError(f"the run is {path!r}; wanted the path of a folder, for example 'runs/first'") from None
+
+
 def refuse_unwritable(path: str | os.PathLike[str]) -> Path:
     """The run folder to be, or the reason why it cannot be one: it holds a run, holds something else, is read-only."""
-    path = Path(path)
+    path = folder_of(path)
     if path.exists() and not path.is_dir():
         raise StoreError(f"{path} is a file; a run is a folder: choose another path")
     if (path / MANIFEST).exists():
         _refuse_if_held(path / _LOCK)
-        raise StoreError(f"a run exists already in {path}: choose another folder, or delete this one first")
-    # A writer that was killed before its manifest leaves empty folders of our own behind.
+    _refuse_looks(path)
     foreign = [entry for entry in path.iterdir() if not _is_ours(entry)] if path.exists() else []
     if foreign:
         raise StoreError(f"{path} is not empty and holds no run: choose another folder, so that nothing is mixed up")
@@ -177,9 +187,28 @@ def refuse_unwritable(path: str | os.PathLike[str]) -> Path:
     return path
 
 
+def looks_in(path: Path) -> list[Path]:
+    """The metrics parts of a run, one a committed look, in the order of their names."""
+    return sorted(part for part in (path / "metrics").glob("*.parquet") if _PART.fullmatch(part.stem))
+
+
+def _refuse_looks(path: Path) -> None:
+    if looks_in(path):
+        raise StoreError(f"a run exists already in {path}: choose another folder, or delete this one first")
+
+
 def _is_ours(entry: Path) -> bool:
-    empty_folder = entry.name in _FOLDERS and entry.is_dir() and not any(entry.iterdir())
-    return entry.name == _LOCK or entry.name.startswith(".") or empty_folder
+    """What a writer may leave behind that was killed, or whose model failed, before its first look."""
+    if entry.is_dir():
+        return entry.name in _FOLDERS and all(
+            one.name[0] == "." or _PART.fullmatch(one.stem) for one in entry.iterdir()
+        )
+    if entry.name == MANIFEST:
+        with contextlib.suppress(OSError, ValueError):
+            manifest = json.loads(entry.read_bytes())
+            return isinstance(manifest, dict) and "schema_version" in manifest
+        return False
+    return entry.name == _LOCK or entry.name.startswith(".")
 
 
 class Writer:
@@ -211,8 +240,10 @@ class Writer:
         self._num_looks = 0
         self._num_faults = 0
         try:
-            if (self.path / MANIFEST).exists():  # written between our first check and our lock
-                raise StoreError(f"a run exists already in {self.path}: choose another folder")
+            _refuse_looks(self.path)  # written between our first check and our lock
+            for folder in _FOLDERS:
+                for left in (self.path / folder).iterdir():
+                    left.unlink()
             self._write_manifest()
         except BaseException:
             self._lock.release()
