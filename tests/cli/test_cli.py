@@ -1,5 +1,6 @@
 """The commands as a user meets them: output, help, errors, interruption."""
 
+import io
 import json
 import os
 import re
@@ -10,8 +11,11 @@ import time
 from pathlib import Path
 
 import pytest
+from rich.console import Console
+from rich.live import Live
 
 import anisoscope as an
+from anisoscope.cli.demo import _Watch
 from house.documents import check_command
 
 COMMANDS = ("demo", "report", "explain")
@@ -111,6 +115,13 @@ def test_explain_knows_every_word_of_a_run(smoke_demo):
     assert words <= known
 
 
+@pytest.mark.parametrize("name", ["A1", "a1", "Tangent-Energy"])
+def test_explain_knows_claims_by_their_code_and_in_any_case(name):
+    process = anisoscope("explain", name)
+    assert process.stdout == anisoscope("explain", "tangent-energy").stdout
+    assert process.stdout.startswith("name: tangent-energy\n")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -155,6 +166,26 @@ def test_a_text_too_short_says_how_much_is_needed(tmp_path):
     process = anisoscope("demo", "--preset", "smoke", "--text", "short.txt", "--out", "out", cwd=tmp_path)
     assert process.returncode == 1
     assert re.search(r"error: short\.txt gives \d+ tokens, \d+ of them held out; wanted at least 4096", process.stderr)
+
+
+def test_the_live_table_grows_and_warnings_appear_above_it():
+    watch, screen = _Watch(num_steps=10), io.StringIO()
+    console = Console(file=screen, force_terminal=True, width=80)
+    with Live(get_renderable=watch.picture, console=console, auto_refresh=False) as live:
+        watch.on_stage("training the decoder")
+        for kind in ("decoder", "encoder"):
+            for step in (0, 10):
+                watch.on_look(kind, step, {"loss": 6.25, "tangent share": None if step else 0.5})
+                watch.on_step(step, 6.25)
+                live.refresh()
+        sys.stderr.write("a warning\n")
+    before, _, after = screen.getvalue().rpartition("a warning\n")
+    assert before.endswith("\x1b[2K"), "on a line of its own"
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", after)
+    assert [line.split() for line in plain.splitlines()[:8]] == [
+        ["decoder"], ["step", "loss", "tangent", "share"], ["0", "6.250", "0.500"], ["10", "6.250"],
+        ["encoder"], ["step", "loss", "tangent", "share"], ["0", "6.250", "0.500"], ["10", "6.250"],
+    ]  # fmt: skip
 
 
 def test_interrupting_keeps_what_was_measured(tmp_path):

@@ -18,19 +18,21 @@ def explain(name: str | None = None, /, *, as_json: Json = False) -> None:
     Parameters
     ----------
     name:
-        As it stands in the tables: energy_share, sampled_labels, tangent-energy, ...
+        As it stands in the tables: energy_share, sampled_labels, tangent-energy, or a claim's code: A1, ...
     """
     known = {**{name: _term_facts(name) for name in ALL}, **{name: _claim_facts(name) for name in CLAIMS}}
-    if name is not None and name not in known:
-        close = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
+    codes = {claim.source.lower(): claim.name for claim in CLAIMS.values()}
+    found = name and codes.get(name.lower(), name.lower())
+    if found is not None and found not in known:
+        close = difflib.get_close_matches(found, known, n=3, cutoff=0.4)
         hint = f"did you mean {', '.join(close)}?" if close else "anisoscope explain lists all names"
         raise InputError(f"nothing is called {name!r}; {hint}")
-    chosen = list(known.values()) if name is None else [known[name]]
+    chosen = list(known.values()) if found is None else [known[found]]
     if as_json:
         print(json.dumps(chosen, indent=1))  # noqa: T201
         return
     console = stdout()
-    if name is None:
+    if found is None:
         table = Table("name", "kind", "what it is", box=None, padding=(0, 2, 0, 0), show_edge=False)
         for facts in chosen:
             table.add_row(facts["name"], facts["kind"], facts["title"])

@@ -1,96 +1,61 @@
 """The main job: a decoder and its twin, an encoder that differs in the mask alone, trained while being watched."""
 
 import statistics
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Literal, cast
+from typing import Literal, Protocol, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import torch
-from torch import Tensor
 
-from ..capture.windows import Windows
+from ..capture.windows import Windows, spread
 from ..errors import TextError
 from ..loops.scope import Scope
 from ..protocol.observe import primary_rank
-from .model import build
+from .model import ModelConfig, build
 from .presets import Preset
 from .tokenizer import MASK, train_tokenizer
 from .train import split, train
 
-Kind = Literal["decoder", "encoder"]
-OBJECTIVE: dict[Kind, Literal["causal", "masked"]] = {"decoder": "causal", "encoder": "masked"}
+OBJECTIVE: dict[str, Literal["causal", "masked"]] = {"decoder": "causal", "encoder": "masked"}
 
 
-@dataclass(frozen=True)
-class Glance:
-    """One look in six numbers, medians over the blocks in the primary cell: what a live table shows."""
+class Progress(Protocol):
+    """What hears of the twins while they train."""
 
-    step: int
-    loss: float | None
-    share: float | None
-    random: float | None
-    sampled: float | None
-    chance: float | None
-    anisotropy: float | None
+    def on_stage(self, stage: str) -> None: ...
 
-    @classmethod
-    def of(cls, rows: pa.Table, view: str, width: int) -> "Glance":
-        blocks = rows.filter((pc.field("depth") > 0) & (pc.field("view") == view))
+    def on_step(self, step: int, loss: float) -> None: ...
 
-        rank = primary_rank(width)
-
-        def middle(statistic: str, control: str = "", column: str = "value") -> float | None:
-            chosen = blocks.filter((pc.field("statistic") == statistic) & (pc.field("control") == control))
-            if statistic == "energy_share":
-                chosen = chosen.filter((pc.field("proxy") == "pca") & (pc.field("rank") == rank))
-            values = chosen[column].to_pylist()
-            return statistics.median(values) if values else None
-
-        loss = rows.filter(pc.field("statistic") == "loss")["value"].to_pylist()
-        return cls(
-            step=rows["step"][0].as_py(),
-            loss=loss[0] if loss else None,
-            share=middle("energy_share"),
-            random=middle("energy_share", "random_normal"),
-            sampled=middle("energy_share", "sampled_labels"),
-            chance=middle("energy_share", column="chance"),
-            anisotropy=middle("anisotropy"),
-        )
+    def on_look(self, kind: str, step: int, glance: dict[str, float | None]) -> None: ...
 
 
-@dataclass
-class Progress:
-    """What the caller hears while the twins train."""
+def glance(rows: pa.Table, view: str, width: int) -> dict[str, float | None]:
+    """One look in six numbers for a live table: the loss, and medians over the blocks in the primary cell."""
+    blocks = rows.filter((pc.field("depth") > 0) & (pc.field("view") == view))
+    rank = primary_rank(width)
 
-    on_stage: Callable[[str], None] = field(default=lambda stage: None)
-    on_step: Callable[[Kind, int, float], None] = field(default=lambda kind, step, loss: None)
-    on_look: Callable[[Kind, Glance], None] = field(default=lambda kind, glance: None)
+    def middle(statistic: str, control: str = "", column: str = "value", of: pa.Table = blocks) -> float | None:
+        chosen = of.filter((pc.field("statistic") == statistic) & (pc.field("control") == control))
+        if statistic == "energy_share":
+            chosen = chosen.filter((pc.field("proxy") == "pca") & (pc.field("rank") == rank))
+        values = chosen[column].to_pylist()
+        return statistics.median(values) if values else None
+
+    return {
+        "loss": middle("loss", of=rows),
+        "tangent share": middle("energy_share"),
+        "random others": middle("energy_share", "random_normal"),
+        "sampled labels": middle("energy_share", "sampled_labels"),
+        "chance": middle("energy_share", column="chance"),
+        "anisotropy": middle("anisotropy"),
+    }
 
 
-def windows_of(held_out: Tensor, preset: Preset, kind: Kind, mask_id: int, counts: Tensor, seed: int) -> Windows:
-    """Windows spread evenly over the held-out tokens, alternately to fit on and to test on; the same for both twins."""
-    starts = torch.linspace(0, len(held_out) - preset.length, preset.num_windows).long()
-    table = held_out[starts[:, None] + torch.arange(preset.length)]
-    return Windows.from_ids(
-        torch.cat([table[0::2], table[1::2]]),
-        OBJECTIVE[kind],
-        mask_id=mask_id,
-        counts=counts,
-        seed=seed,
-        source="held-out end of the text",
-    )
-
-
-def train_twins(
-    text: str, source: str, preset: Preset, out: Path, seed: int = 0, progress: Progress | None = None
-) -> list[Path]:
+def train_twins(text: str, source: str, preset: Preset, out: Path, seed: int, progress: Progress) -> list[Path]:
     """Trains both twins on `text` and returns their run folders, `out/decoder` and `out/encoder`."""
-    progress = progress or Progress()
-    progress.on_stage("tokenizer")
+    progress.on_stage("learning a tokenizer")
     tokenizer = train_tokenizer(text, preset.vocab_size)
     mask_id = cast(int, tokenizer.token_to_id(MASK))
     ids = torch.tensor(tokenizer.encode(text).ids)
@@ -102,12 +67,14 @@ def train_twins(
             f"({preset.num_windows} windows of {preset.length}): give a text of {10 * needed} tokens or more"
         )
     counts = torch.bincount(ids, minlength=tokenizer.get_vocab_size())
-    runs = []
-    for kind in ("decoder", "encoder"):
-        progress.on_stage(kind)
-        model = build(preset.model_config(OBJECTIVE[kind], tokenizer.get_vocab_size()), seed)
-        windows = windows_of(held_out, preset, kind, mask_id, counts, seed)
-        scope = Scope(
+    table = spread(held_out, preset.length, preset.num_windows)
+    for kind, objective in OBJECTIVE.items():
+        progress.on_stage(f"training the {kind}")
+        model = build(preset.model_config(objective, tokenizer.get_vocab_size()), seed)
+        windows = Windows.from_ids(
+            table, objective, mask_id=mask_id, counts=counts, seed=seed, source="held-out end of the text"
+        )
+        with Scope(
             model,
             windows,
             num_steps=preset.num_steps,
@@ -115,19 +82,12 @@ def train_twins(
             schedule=frozenset(preset.looks).__contains__,
             name=kind,
             seed=seed,
-            on_look=partial(_report, progress, kind, model.config.width),
-        )
-        with scope:
-            train(
-                model,
-                train_ids,
-                preset.train_config(OBJECTIVE[kind], mask_id, seed),
-                scope,
-                partial(progress.on_step, kind),
-            )
-        runs.append(out / kind)
-    return runs
+            on_look=partial(_report, progress, kind, model.config),
+        ) as scope:
+            train(model, train_ids, preset.train_config(objective, mask_id, seed), scope, progress.on_step)
+    return [out / kind for kind in OBJECTIVE]
 
 
-def _report(progress: Progress, kind: Kind, width: int, rows: pa.Table) -> None:
-    progress.on_look(kind, Glance.of(rows, "bearing" if kind == "encoder" else "all", width))
+def _report(progress: Progress, kind: str, config: ModelConfig, rows: pa.Table) -> None:
+    view = "all" if config.causal else "bearing"
+    progress.on_look(kind, rows["step"][0].as_py(), glance(rows, view, config.width))
