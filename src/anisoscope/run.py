@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterable
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -74,13 +73,9 @@ class Runs:
     def __init__(self, runs: Iterable[Run]) -> None:
         self.runs = list(runs)
 
-    @cached_property
-    def _evidence(self) -> list[Evidence]:
-        return [run.evidence() for run in self.runs]
-
     def claims(self) -> list[Verdict]:
         """The verdicts on each run, then those on all of them together."""
-        return judge(self._evidence)
+        return judge([run.evidence() for run in self.runs])
 
     def __iter__(self) -> Any:
         return iter(self.runs)

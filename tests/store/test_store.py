@@ -286,8 +286,14 @@ def test_a_writer_that_was_taken_over_writes_no_more(tmp_path: Path) -> None:
         (tmp_path / "run/writer.lock").write_text(json.dumps(lock | {"token": "another"}))
         with pytest.raises(StoreError) as caught:
             commit(to, 1)
-        assert str(caught.value) == f"another process has taken over {to.path}: nothing more is written by this one"
+        message = f"another process has taken over {to.path}: nothing more is written by this one"
+        assert str(caught.value) == message
+        for write in (lambda: to.fault(1, "blocks.0", "NaN"), lambda: to.update(name="mine")):
+            with pytest.raises(StoreError, match=message):
+                write()
     assert steps_in(tmp_path / "run") == [0]
+    assert Reader(tmp_path / "run").faults() == []
+    assert "closed" not in Reader(tmp_path / "run").manifest
     assert json.loads((tmp_path / "run/writer.lock").read_text())["token"] == "another", "it is not ours to remove"
 
 

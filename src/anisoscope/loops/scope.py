@@ -4,7 +4,6 @@ import logging
 import os
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import pyarrow as pa
 import torch
@@ -21,7 +20,6 @@ from ..store import Writer
 from ..store.writer import refuse_unwritable
 
 _log = logging.getLogger("anisoscope")
-KEEP_BYTES = 2**30
 
 
 def default_schedule(step: int) -> bool:
@@ -113,7 +111,7 @@ class Scope:
 
     def __enter__(self) -> "Scope":
         self._due(0)  # step 0 is always looked at; a schedule that fails shall say so before anything is written
-        look = Look.from_passes(self._passes, step=0, keep_bytes=KEEP_BYTES)
+        look = Look.from_passes(self._passes, step=0)
         extra = {"name": self._name, "windows": self._passes.windows.facts()}
         self._writer = Writer(self.run, manifest_of(look, self._protocol, **extra))
         self._began_s = time.monotonic()
@@ -152,18 +150,12 @@ class Scope:
                 self._look(last=True)
             finished = kind is None and not self._off
         finally:
-            self._close(self._writer, finished)
-
-    def _close(self, writer: Writer, finished: bool) -> None:
-        self._writer = None
-        total_s = time.monotonic() - self._began_s
-        try:
+            writer, self._writer = self._writer, None
+            total_s = time.monotonic() - self._began_s
             try:
-                writer.update(look_s=round(self._look_s, 3), total_s=round(total_s, 3), notices=self._notices)
-            finally:
-                writer.close(finished)
-        except Exception as error:
-            _log.warning("anisoscope: cannot close %s: %s", self.run, error)
+                writer.close(finished, look_s=round(self._look_s, 3), total_s=round(total_s, 3), notices=self._notices)
+            except Exception as error:
+                _log.warning("anisoscope: cannot close %s: %s", self.run, error)
 
     def _look(self, look: Look | None = None, last: bool = False) -> None:
         """One look, committed. Whatever goes wrong in it stays in it."""
@@ -171,7 +163,7 @@ class Scope:
             return
         began_s = time.monotonic()
         try:
-            look = look or Look.from_passes(self._passes, self._step, self._tokens, KEEP_BYTES)
+            look = look or Look.from_passes(self._passes, self._step, self._tokens)
             seen = self._protocol.observe(look, last=last or self._step == self._num_steps)
             for where, reason in seen.faults:
                 self._writer.fault(self._step, where, reason)
@@ -214,8 +206,3 @@ class Scope:
         if where not in self._told:
             self._told.add(where)
             _log.warning("anisoscope: %s", text)
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        """What is watched, and how much time it took so far."""
-        return {"run": str(self.run), "look_s": self._look_s, "switched_off": self._off, "notices": self._notices}

@@ -244,7 +244,7 @@ class Writer:
             for folder in _FOLDERS:
                 for left in (self.path / folder).iterdir():
                     left.unlink()
-            self._write_manifest()
+            self.update()
         except BaseException:
             self._lock.release()
             raise
@@ -257,8 +257,6 @@ class Writer:
         bases: Mapping[str, np.ndarray] | None = None,
     ) -> pa.Table:
         """One look, whole: its rows, their replicates, its bases. Returns the rows as a table."""
-        if not self._lock.held():
-            raise StoreError(f"another process has taken over {self.path}: nothing more is written by this one")
         metrics, attempt = table(rows, METRICS), self.manifest["attempt"]
         unknown = [
             word
@@ -270,34 +268,36 @@ class Writer:
         name = f"{attempt:03d}-{self._num_looks:06d}-{'none' if step is None else step}"
         if bases:
             arrays = {key: np.ascontiguousarray(value) for key, value in bases.items()}
-            write_atomically(self.path / "bases" / f"{name}.safetensors", safetensors.numpy.save(arrays))
+            self._write(f"bases/{name}.safetensors", safetensors.numpy.save(arrays))
         held = table(replicates, REPLICATES)
         if held.num_rows:
-            write_atomically(self.path / "replicates" / f"{name}.parquet", _as_parquet(held))
-        write_atomically(self.path / "metrics" / f"{name}.parquet", _as_parquet(metrics))
+            self._write(f"replicates/{name}.parquet", _as_parquet(held))
+        self._write(f"metrics/{name}.parquet", _as_parquet(metrics))
         self._num_looks += 1
         return metrics
 
     def fault(self, step: int | None, where: str, reason: str) -> None:
         """Records that something could not be measured, and why."""
         name = f"{self.manifest['attempt']:03d}-{self._num_faults:06d}-{'none' if step is None else step}.json"
-        payload = json.dumps({"step": step, "where": where, "reason": reason})
-        write_atomically(self.path / "faults" / name, payload.encode())
+        self._write(f"faults/{name}", json.dumps({"step": step, "where": where, "reason": reason}).encode())
         self._num_faults += 1
 
     def update(self, **fields: Any) -> None:
         """Adds to the manifest what became known while the run went on."""
         self.manifest.update(fields)
-        self._write_manifest()
+        self._write(MANIFEST, json.dumps(self.manifest, indent=2, default=str).encode())
 
-    def _write_manifest(self) -> None:
-        write_atomically(self.path / MANIFEST, json.dumps(self.manifest, indent=2, default=str).encode())
+    def _write(self, name: str, payload: bytes) -> None:
+        if not self._lock.held():
+            raise StoreError(f"another process has taken over {self.path}: nothing more is written by this one")
+        write_atomically(self.path / name, payload)
 
-    def close(self, finished: bool = True) -> None:
-        """Marks the run as finished (or as broken off) and lets go of it."""
+    def close(self, finished: bool = True, **fields: Any) -> None:
+        """Marks the run as finished (or as broken off), with what became known, and lets go of it."""
         try:
             if self._lock.held():
-                self.update(finished=finished, closed=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
+                closed = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+                self.update(finished=finished, closed=closed, **fields)
         finally:
             self._lock.release()
 
