@@ -50,7 +50,7 @@ def verdicts(run: an.Run) -> dict[str, an.Verdict]:
         (worlds.massive, f"{NULL} (without massive tokens it is gone (clean)):", f"{NULL} (without massive tokens"),
         (worlds.mean_gradient, f"supported, and {MEAN}:", "supported, and"),
         (worlds.sampled, "supported, and labels sampled from the model do the same:", "supported, and labels sampled"),
-        (worlds.next_directions, "supported, and the next directions of the same fit do the same:", "supported, and"),
+        (worlds.next_directions, "supported, and the next directions do the same:", "supported, and"),
         (worlds.two_camps, f"inconclusive ({CAMPS}):", ""),
         (worlds.always(worlds.tangent), f"{NULL} ({UNTRAINED}):", f"{NULL} ({UNTRAINED}"),
         (worlds.always(worlds.normals), f"{NULL} ({UNTRAINED}):", ""),

@@ -155,3 +155,19 @@ def test_influences_of_scores_that_know_no_scale_sum_to_zero() -> None:
     found = Spectrum.of(moments, values).influences(((x - moments.mean) @ vectors).square())
     for name, influence in found.items():
         assert float(influence.sum()) == pytest.approx(0, abs=1e-9 * float(influence.abs().sum())), name
+
+
+@pytest.mark.parametrize(("n", "width"), [(4000, 40), (300, 100), (60, 100), (1000, 1000)])
+def test_a_round_cloud_gives_what_is_said_of_it(n: int, width: int) -> None:
+    """Also with fewer rows than columns. The law is that of many rows and columns: to 5%, the top eigenvalue to 10%."""
+    seen = spectrum(np.random.default_rng(12).normal(size=(n, width)))
+    said = seen.round_cloud().scores()
+    assert said.keys() == seen.scores().keys()
+    for name, value in seen.scores().items():
+        loose = name in ("anisotropy", "anisotropy_uncentred", "stable_rank", "singular_value_anisotropy")
+        absolute = {"average_cosine": 0.01, "spectral_exponent": 0.03}.get(name, 0.0)
+        assert said[name] == pytest.approx(value, rel=0.1 if loose else 0.05, abs=absolute), name
+
+
+def test_a_spectrum_is_printed_beside_a_round_one() -> None:
+    assert "anisotropy 0.952, of a round cloud" in repr(spectrum(planted([10.0, 2.0, 1.0])))

@@ -256,6 +256,7 @@ def assert_same_distribution(found: object, bases: list[np.ndarray], s: np.ndarr
     explicit = {
         "energy": [np.trace(q.T @ s @ q) / np.trace(s) for q in bases],
         "anisotropy": [shares.anisotropy_share(s, q) for q in bases],
+        "normal_anisotropy": [shares.normal_anisotropy(s, q) for q in bases],
         "variance": [np.trace(q.T @ covariance @ q) / np.trace(covariance) for q in bases],
     }
     for name, values in explicit.items():

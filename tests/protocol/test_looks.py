@@ -7,7 +7,9 @@ import pytest
 import torch
 
 import anisoscope as an
+from anisoscope.capture.look import Look
 from anisoscope.capture.positions import Chunk
+from anisoscope.protocol import observe
 from anisoscope.protocol.observe import Observation, Protocol
 from anisoscope.protocol.views import unit_of_sequence
 from anisoscope.store import vocabulary
@@ -83,7 +85,7 @@ def test_a_rotation_is_no_matter() -> None:
     turn = shares.haar(np.random.default_rng(0), WIDTH, WIDTH)
     one = numbers(measured(a_look(h, g, sequences)))
     other = numbers(measured(a_look(h @ turn, {label: rows @ turn for label, rows in g.items()}, sequences)))
-    drawn = ("isotropic", "variance_matched", "random_normal")
+    drawn = ("isotropic", "variance_matched", "variance_matched/random_normal", "random_normal")
     for key, found in one.items():
         if key[4] not in drawn:
             assert found[0] == pytest.approx(other[key][0], rel=1e-7, abs=1e-9), key
@@ -393,3 +395,18 @@ def test_a_mean_far_above_the_spread_leaves_captured_variance_alone() -> None:
     near, far = captured(0.0), captured(1e5)
     assert len(near) > 3
     np.testing.assert_allclose(far, near, atol=5e-3)
+
+
+def test_sites_measured_in_groups_or_all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many wide layers do not fit into memory together; how they are grouped is no matter."""
+    h, g, sequences, bearing = arrays(6)
+    layers = {f"blocks.{i}": h * (i + 1) + i for i in range(3)}
+    gradients = {label: {layer: rows + i for i, layer in enumerate(layers)} for label, rows in g.items()}
+    others = {label: gradients[label] for label in ("sampled", "permuted")}
+    look = Look.from_arrays(layers, gradients["true"], sequences, bearing=bearing, gradients=others)
+    together = Protocol((2,)).observe(look)
+    monkeypatch.setattr(observe, "in_groups", lambda sites: [[site] for site in sites])
+    alone = Protocol((2,)).observe(look)
+    assert numbers(alone) == numbers(together)
+    assert alone.bases.keys() == together.bases.keys()
+    assert len({row["layer"] for row in alone.rows} - {""}) == 3

@@ -57,7 +57,7 @@ def test_every_row_equals_the_slow_one(primary: str, dtype: type) -> None:
                 for (control, statistic), number in wanted.items():
                     got = seen[proxy, rank, view, control, statistic]["value"]
                     assert got == pytest.approx(number, rel=tolerance, abs=tolerance), (proxy, rank, view, control)
-    drawn = {"isotropic", "variance_matched"}
+    drawn = {"isotropic", "variance_matched", "variance_matched/random_normal"}
     shared = {key[3:] for key in seen if key[0] and key[1] in RANKS and key[2] == primary and key[3] not in drawn}
     assert shared == {*wanted_keys(h, g, sequences), ("random_normal", "captured_variance")}, "no row is left untested"
     assert {key[2] for key in seen} == set(views)
@@ -140,6 +140,11 @@ def test_drawn_controls_agree_with_explicit_draws() -> None:
             low, high = np.percentile(values, [2.5, 97.5])
             assert row["low"] == pytest.approx(low, abs=0.5 * (high - low))
             assert row["high"] == pytest.approx(high, abs=0.5 * (high - low))
+        if control == "variance_matched":
+            normal = [shares.normal_anisotropy(s, n) for n in bases]
+            row = seen["pca", 2, "all", "variance_matched/random_normal", "anisotropy_share"]
+            error = np.hypot(stats.sem(normal), np.std(normal) / 200**0.5)
+            assert abs(row["value"] - np.mean(normal)) < 4 * error
 
 
 def test_p_values_are_those_among_random_normal_draws() -> None:

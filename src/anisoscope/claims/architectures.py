@@ -4,19 +4,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..store.vocabulary import OBJECTIVES
 from .evidence import Evidence
 from .replicates import interval
 from .tangent import tangent_anisotropy, tangent_energy
 from .verdict import Verdict, weaker
 
-_NAMES = {"masked": "encoder", "causal": "decoder"}
-
 
 def both_architectures(runs: Sequence[Evidence]) -> Verdict:
     """A6: the smaller of the runs' effects, and the weaker of their verdicts, for energy and for anisotropy."""
-    held = [run for run in runs if run.objective in _NAMES]
+    held = [run for run in runs if run.objective in OBJECTIVES]
     names = {"claim": "both-architectures", "source": "A6", "unit": "bits", "runs": tuple(run.name for run in runs)}
-    absent = [name for objective, name in _NAMES.items() if objective not in {run.objective for run in held}]
+    absent = [term.title for name, term in OBJECTIVES.items() if name not in {run.objective for run in held}]
     if absent:
         option = f"a run of {' and of '.join('an ' + n if n == 'encoder' else 'a ' + n for n in absent)}"
         return Verdict(
@@ -29,7 +28,7 @@ def both_architectures(runs: Sequence[Evidence]) -> Verdict:
     anisotropy = [tangent_anisotropy(run) for run in held]
     outcome = weaker([verdict.outcome for verdict in energy + anisotropy])
     details = tuple(
-        f"{_NAMES[run.objective]} {verdict.claim}: {verdict.outcome}, {verdict.number}"  # type: ignore[index]
+        f"{OBJECTIVES[str(run.objective)].title} {verdict.claim}: {verdict.outcome}, {verdict.number}"
         for verdicts in (energy, anisotropy)
         for run, verdict in zip(held, verdicts, strict=True)
     )

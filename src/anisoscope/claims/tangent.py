@@ -4,6 +4,7 @@ the gradient than directions outside them?
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -23,14 +24,6 @@ Effect = Callable[[Evidence, int | None, str, Way, str], Replicates | None]
 _IN_ITS_PLACE = ("sampled_labels", "permuted_labels", "next_directions", "variance_matched")
 # taken out and measured again: 1 - theta_without / theta
 _TAKEN_OUT = ("common_gradient", "row_normalised")
-_DOES_THE_SAME = {
-    "sampled_labels": "labels sampled from the model do the same",
-    "permuted_labels": "permuted labels do the same",
-    "next_directions": "the next directions of the same fit do the same",
-    "variance_matched": "random directions with the activations' covariance do the same",
-    "common_gradient": "the mean gradient that all tokens share accounts for it",
-    "row_normalised": "a few heavy rows account for it",
-}
 
 
 def energy_effect(evidence: Evidence, step: int | None, layer: str, way: Way, control: str) -> Replicates | None:
@@ -40,33 +33,45 @@ def energy_effect(evidence: Evidence, step: int | None, layer: str, way: Way, co
 
 
 def anisotropy_effect(evidence: Evidence, step: int | None, layer: str, way: Way, control: str) -> Replicates | None:
-    """`log2(a / mean a_n)` of a cell; a rival that is drawn is set against the measurement's own normal controls."""
+    """`log2(a / mean a_n)` of a cell, a_n those of its own random normal controls."""
     share = evidence.cell(step, layer, way, "anisotropy_share", control)
     own = f"{control}/random_normal" if control else "random_normal"
-    normal = evidence.cell(step, layer, way, "anisotropy_share", own) or evidence.cell(
-        step, layer, way, "anisotropy_share", "random_normal"
-    )
+    normal = evidence.cell(step, layer, way, "anisotropy_share", own)
     if share is None or normal is None:
         return None
     return log2_first_order(share[0]) - log2_first_order(normal[0])
 
 
-def _anisotropy_excess(evidence: Evidence, step: int | None, layer: str, way: Way, _: str) -> Replicates | None:
-    share = evidence.cell(step, layer, way, "anisotropy_share")
-    normal = evidence.cell(step, layer, way, "anisotropy_share", "random_normal")
-    return None if share is None or normal is None else share[0] - normal[0]
+def _cell(statistic: str, beside: str = "") -> Effect:
+    """A number of the store as it is, of the control asked for or of the one that stands beside the measurement."""
+
+    def cell(evidence: Evidence, step: int | None, layer: str, way: Way, control: str) -> Replicates | None:
+        found = evidence.cell(step, layer, way, statistic, control or beside)
+        return None if found is None else found[0]
+
+    return cell
 
 
-def _energy_excess(evidence: Evidence, step: int | None, layer: str, way: Way, _: str) -> Replicates | None:
-    found = evidence.cell(step, layer, way, "energy_share")
-    return None if found is None or found[1] is None else found[0] - found[1]
+def _chance(evidence: Evidence, step: int | None, layer: str, way: Way, control: str) -> Replicates | None:
+    found = evidence.cell(step, layer, way, "energy_share", control)
+    return None if found is None or found[1] is None else np.full_like(found[0], found[1])
 
 
-def _curve_height(evidence: Evidence, step: int | None, layer: str, way: Way, _: str) -> Replicates | None:
-    """Energy share minus captured variance: above or below the diagonal of the capture curve."""
-    energy = evidence.cell(step, layer, way, "energy_share")
-    variance = evidence.cell(step, layer, way, "captured_variance")
-    return None if energy is None or variance is None else energy[0] - variance[0]
+def _less(one: Effect, other: Effect) -> Effect:
+    """The difference of two."""
+
+    def difference(*where: Any) -> Replicates | None:
+        left, right = one(*where), other(*where)
+        return None if left is None or right is None else left - right
+
+    return difference
+
+
+_RANDOM_ANISOTROPY = _cell("anisotropy_share", "random_normal")
+_ENERGY_EXCESS = _less(_cell("energy_share"), _chance)
+_ANISOTROPY_EXCESS = _less(_cell("anisotropy_share"), _RANDOM_ANISOTROPY)
+# Above or below the diagonal of the capture curve.
+_CURVE_HEIGHT = _less(_cell("energy_share"), _cell("captured_variance"))
 
 
 def over(
@@ -95,14 +100,11 @@ def by_layer(evidence: Evidence, effect: Effect, steps: Sequence[int | None], wa
 def _against_untrained(effect: Effect) -> Effect:
     """The effect minus that of the same layer untrained: a control of its own, else the run's own step 0."""
 
-    def difference(evidence: Evidence, step: int | None, layer: str, way: Way, control: str) -> Replicates | None:
-        here = effect(evidence, step, layer, way, control)
-        untrained = effect(evidence, step, layer, way, "untrained")
-        if untrained is None and step != 0:
-            untrained = effect(evidence, 0, layer, way, control)
-        return None if here is None or untrained is None else here - untrained
+    def untrained(evidence: Evidence, step: int | None, layer: str, way: Way, control: str) -> Replicates | None:
+        declared = effect(evidence, step, layer, way, "untrained")
+        return effect(evidence, 0, layer, way, control) if declared is None and step != 0 else declared
 
-    return difference
+    return _less(effect, untrained)
 
 
 @dataclass(frozen=True)
@@ -112,11 +114,32 @@ class _Question:
     claim: str
     source: str
     effect: Effect
+    share: Effect
+    beside: Effect  # what the share is read against
+    words: str  # of the two
     reversible: bool
 
 
-_ENERGY = _Question("tangent-energy", "A1", energy_effect, reversible=True)
-_ANISOTROPY = _Question("tangent-anisotropy", "A2", anisotropy_effect, reversible=False)
+_ENERGY = _Question(
+    "tangent-energy",
+    "A1",
+    energy_effect,
+    _cell("energy_share"),
+    _chance,
+    "{share:.0%} of the gradient's energy lies in the leading directions of the activations, where chance is "
+    "{beside:.3g}%",
+    reversible=True,
+)
+_ANISOTROPY = _Question(
+    "tangent-anisotropy",
+    "A2",
+    anisotropy_effect,
+    _cell("anisotropy_share"),
+    _RANDOM_ANISOTROPY,
+    "{share:.0%} of the gradient's anisotropy lies in the leading directions of the activations, where random other "
+    "directions hold {beside:.3g}%",
+    reversible=False,
+)
 
 
 def too_few_sequences(evidence: Evidence) -> Ruling | None:
@@ -155,10 +178,10 @@ def _ruling(evidence: Evidence, question: _Question, way: Way) -> tuple[Ruling, 
     tests = fatal_tests(evidence, question.effect, steps, way)
     floor = None
     if not question.reversible and effect is not None:
-        chance = over(evidence, _energy_excess, steps, way)
+        chance = over(evidence, _ENERGY_EXCESS, steps, way)
         tests.append(Test("chance", "null", chance, "rows of energy_share", "depleted: these directions hold less "
                           "energy than chance, and the anisotropy inside is that lack"))  # fmt: skip
-        excess = over(evidence, _anisotropy_excess, steps, way)
+        excess = over(evidence, _ANISOTROPY_EXCESS, steps, way)
         floor = None if excess is None else (excess, SMALLEST_EXCESS)
     layers = by_layer(evidence, question.effect, steps, way)
     ruling = too_few_sequences(evidence) or rule(
@@ -196,7 +219,7 @@ def _details(evidence: Evidence, question: _Question, way: Way) -> tuple[str, ..
     found = []
     if values:
         found.append(f"looks judged: the last {values[-1]:.2f} bits, the largest {max(values, key=abs):.2f}")
-    height = over(evidence, _curve_height, steps, way)
+    height = over(evidence, _CURVE_HEIGHT, steps, way)
     if height is not None:
         low, high = interval(height)
         side = (
@@ -221,44 +244,17 @@ def _details(evidence: Evidence, question: _Question, way: Way) -> tuple[str, ..
 def _facts(evidence: Evidence, question: _Question, way: Way) -> dict[str, float]:
     """The share itself, and what stands beside it: chance, or what random other directions hold."""
     steps = evidence.after(FREEZE)
-    if question is _ENERGY:
-        share = over(evidence, _share("energy_share"), steps, way)
-        beside = over(evidence, _chance, steps, way)
-    else:
-        share = over(evidence, _share("anisotropy_share"), steps, way)
-        beside = over(evidence, _share("anisotropy_share"), steps, way, "random_normal")
+    share, beside = (over(evidence, one, steps, way) for one in (question.share, question.beside))
     return {} if share is None or beside is None else {"share": float(share[0]), "beside": float(beside[0])}
 
 
 def _sentence(question: _Question, ruling: Ruling, explained: Sequence[Explanation], found: Mapping[str, float]) -> str:
-    facts = ""
-    if found:
-        where = "the leading directions of the activations"
-        facts = (
-            f"{found['share']:.0%} of the gradient's energy lies in {where}, where chance is "
-            f"{100 * found['beside']:.3g}%"
-            if question is _ENERGY
-            else f"{found['share']:.0%} of the gradient's anisotropy lies in {where}, where random other directions "
-            f"hold {found['beside']:.1%}"
-        )
-    heavy = [_DOES_THE_SAME[one.name] for one in explained if one.suffices]
     words = ruling.outcome + (f" ({ruling.reason})" if ruling.reason else "")
-    if heavy and ruling.outcome in ("supported", "reversed"):
-        words += ", and " + ", and ".join(heavy)
-    return f"{words}: {facts}" if facts else words
-
-
-def _share(statistic: str) -> Effect:
-    def share(evidence: Evidence, step: int | None, layer: str, way: Way, control: str) -> Replicates | None:
-        found = evidence.cell(step, layer, way, statistic, control)
-        return None if found is None else found[0]
-
-    return share
-
-
-def _chance(evidence: Evidence, step: int | None, layer: str, way: Way, _: str) -> Replicates | None:
-    found = evidence.cell(step, layer, way, "energy_share")
-    return None if found is None or found[1] is None else np.full_like(found[0], found[1])
+    if ruling.outcome in ("supported", "reversed"):
+        words += "".join(f", and {one.suffices_in_words}" for one in explained if one.suffices)
+    if not found:
+        return words
+    return f"{words}: " + question.words.format(share=found["share"], beside=100 * found["beside"])
 
 
 def _robustness(evidence: Evidence, question: _Question, outcome: str) -> Robustness:

@@ -33,8 +33,18 @@ class Explanation:
         return self.share >= AS_MUCH
 
     @property
+    def suffices_in_words(self) -> str:
+        """Said of one that does, within a sentence."""
+        rival = CONTROLS[self.name].rival if self.name in CONTROLS else ""
+        return f"{rival or self.title} {'do the same' if self.how == 'in its place' else 'accounts for it'}"
+
+    @property
     def title(self) -> str:
-        return CONTROLS[self.name].title if self.name in CONTROLS else self.name
+        """What it is called as a rival: what is taken out is named by itself, not by what is left."""
+        if self.name not in CONTROLS:
+            return self.name
+        term = CONTROLS[self.name]
+        return term.rival if self.how == "taken out" and term.rival else term.title
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
+from ..store.vocabulary import OBJECTIVES
 from .verdict import Verdict
-
-_KIND = {"masked": "encoder", "causal": "decoder"}
 
 
 def summary(verdicts: Sequence[Verdict], objectives: Mapping[str, str | None] | None = None) -> list[str]:
@@ -16,7 +15,7 @@ def summary(verdicts: Sequence[Verdict], objectives: Mapping[str, str | None] | 
     >>> summary([verdict])[0]
     'Found: in a nothing could be measured (inconclusive: no gradients).'
     """
-    named = {run: _KIND.get(str(objective), run) for run, objective in (objectives or {}).items()}
+    named = {run: OBJECTIVES[name].title for run, name in (objectives or {}).items() if name in OBJECTIVES}
     energy = [verdict for verdict in verdicts if verdict.claim == "tangent-energy"]
     early = [verdict for verdict in verdicts if verdict.claim == "early-and-persistent"]
 

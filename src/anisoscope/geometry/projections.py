@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from .inference import first_order
-from .subspace import SecondMoment, normal_anisotropy
+from .subspace import SecondMoment, haar_anisotropy, normal_anisotropy
 
 
 def sum_by_unit(values: Float[Tensor, "n j"], units: Int[Tensor, " n"], num_units: int) -> Float[Tensor, "u j"]:
@@ -45,15 +45,13 @@ class Projections:
         self.energy = torch.zeros(num_units, num_directions, **zeros)
         self._anisotropic = moment is not None and not moment.is_even
         if moment is not None and self._anisotropic:
+            self._moment = moment
             self._scale = moment.power**-0.5  # the deviator at length one: tiny gradients do not vanish in float32
-            self._deviator = moment.deviator * self._scale
-            self._last = max((block.stop for block in self.blocks.values()), default=0)
-            self._inner = {
-                name: directions[:, block].T @ self._deviator @ directions[:, block]
-                for name, block in self.blocks.items()
-            }
+            along = (moment.deviator * self._scale) @ directions
+            self._cross = {name: float(along[:, block].square().sum()) for name, block in self.blocks.items()}
+            self._inner = {name: directions[:, block].T @ along[:, block] for name, block in self.blocks.items()}
             self.power = torch.zeros(num_units, **zeros)
-            self.cross = torch.zeros(num_units, self._last, **zeros)
+            self.cross = torch.zeros(num_units, num_directions, **zeros)
             self.inner = {name: torch.zeros(num_units, **zeros) for name in self.blocks}
 
     def add(self, x: Float[Tensor, "n d"], units: Int[Tensor, " n"]) -> None:
@@ -74,10 +72,9 @@ class Projections:
         self.energy += by_unit(y.square())
         if not self._anisotropic:
             return
-        xz = x @ self._deviator.to(x.dtype)
+        xz = x @ (self._moment.deviator * self._scale).to(x.dtype)
         self.power += by_unit((xz.double() * x.double()).sum(1))[:, 0]
-        measured = y[:, : self._last]
-        self.cross += by_unit((xz @ self.directions[:, : self._last].to(x.dtype)).double() * measured)
+        self.cross += by_unit((xz @ self.directions.to(x.dtype)).double() * y)
         for name, block in self.blocks.items():
             part = y[:, block]
             self.inner[name] += by_unit(((part @ self._inner[name]) * part).sum(1))[:, 0]
@@ -102,9 +99,8 @@ class Projections:
             return nothing, nothing
         block, width = self.blocks[name], self.directions.shape[0]
         rank = block.stop - block.start
-        q, matrix = self.directions[:, block], self._inner[name]
-        cross_matrix = q.T @ self._deviator
-        parts = (1.0, float(cross_matrix.square().sum()), float(matrix.square().sum()), float(matrix.trace()))
+        matrix = self._inner[name]
+        parts = (1.0, self._cross[name], float(matrix.square().sum()), float(matrix.trace()))
         # Derivatives of |Z|^2, |Q'Z|^2, |Q'ZQ|^2 and tr Q'ZQ by a unit's weight; S enters through its sum over units.
         count = self.count.sum()
         even = self.norm2 / width  # the isotropic part that each unit takes out of its own second moment
@@ -115,10 +111,11 @@ class Projections:
         d_power, d_cross, d_inner, d_trace = (d * self._scale for d in (d_power, d_cross, d_inner, d_trace))
         share = parts[2]
         normal = normal_anisotropy(*parts, rank=rank, width=width)
-        d, k = width - rank, rank
-        weight = k / (d * (d - 1) * (d + 2)) if d > 1 else float("nan")
         d_a2 = d_power - 2 * d_cross + d_inner
-        d_normal = weight * ((k * d + d - 2) * d_a2 + (d - k) * 2 * parts[3] * d_trace) - normal * d_power
+        d_trace2 = 2 * parts[3] * d_trace
+        # The mean is linear in |A|^2 and (tr A)^2, A the deviator among the normals.
+        of_a2, of_trace2 = (haar_anisotropy(*unit, rank, width - rank) for unit in ((1.0, 0.0), (0.0, 1.0)))
+        d_normal = of_a2 * d_a2 + of_trace2 * d_trace2 - normal * d_power
         return (
             first_order(share, d_inner - share * d_power, counts),
             first_order(normal, d_normal, counts),

@@ -13,16 +13,18 @@ from ..errors import InputError
 from .moments import Moments, rows_of
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Spectrum:
     """Scores of a cloud of `num_rows` vectors; eigenvalues of the centred covariance, largest first.
 
     With fewer rows than a few times the width every score here reports the sample size as much as the cloud:
-    `num_rows` belongs beside each of them.
+    `round_cloud()` says what as many rows without any preference would give.
 
     >>> cloud = Spectrum(torch.tensor([100., 4., 1.]).double(), 1000, 0.9, 0.1)
     >>> round(cloud.anisotropy, 4), round(cloud.singular_value_anisotropy, 4)
     (0.9524, 0.7692)
+    >>> cloud
+    Spectrum(1000 rows of width 3; anisotropy 0.952, of a round cloud 0.354; effective rank 1.99, of a round cloud 3)
     """
 
     eigenvalues: Float[Tensor, " d"]
@@ -31,8 +33,12 @@ class Spectrum:
     average_cosine: float
 
     @classmethod
-    def of(cls, moments: Moments, eigenvalues: Float[Tensor, " d"] | None = None) -> "Spectrum":
-        """From moments; `eigenvalues` of the covariance, largest first, where they are known already."""
+    def of(
+        cls, moments: Moments, eigenvalues: Float[Tensor, " d"] | None = None, top_uncentred: float | None = None
+    ) -> "Spectrum":
+        """From moments; eigenvalues of the covariance, largest first, and the top one of the uncentred second moment
+        where they are known already.
+        """
         known = torch.linalg.eigvalsh(moments.covariance).flip(0) if eigenvalues is None else eigenvalues
         eigenvalues = known.clamp(min=0)
         if moments.is_constant or float(eigenvalues[0]) == 0:
@@ -40,8 +46,22 @@ class Spectrum:
                 f"all {moments.count} rows are the same (constant activations): a spectrum needs rows that differ"
             )
         uncentred = moments.second_moment
-        top = float(torch.linalg.eigvalsh(uncentred)[-1])
+        top = float(torch.linalg.eigvalsh(uncentred)[-1]) if top_uncentred is None else top_uncentred
         return cls(eigenvalues, moments.count, top / float(uncentred.trace()), moments.average_cosine)
+
+    def round_cloud(self) -> "Spectrum":
+        """What as many independent rows of a round Gaussian around the origin would give."""
+        even = isotropic_eigenvalues(self.num_rows, self.width)
+        return Spectrum(even, self.num_rows, float(even[0] / even.sum()), 0.0)
+
+    def __repr__(self) -> str:
+        even = self.round_cloud()
+        told = ("anisotropy", "effective_rank")
+        scores = "".join(
+            f"; {name.replace('_', ' ')} {getattr(self, name):.3g}, of a round cloud {getattr(even, name):.3g}"
+            for name in told
+        )
+        return f"Spectrum({self.num_rows} rows of width {self.width}{scores})"
 
     @property
     def width(self) -> int:
@@ -150,6 +170,24 @@ SCORES: dict[str, Callable[[Tensor, int], Tensor]] = {
     "stable_rank": lambda values, _: values.sum() / values[0],
     "spectral_exponent": _exponent,
 }
+
+
+def isotropic_eigenvalues(num_rows: int, width: int) -> Float[Tensor, " d"]:
+    """Eigenvalues to expect of the covariance of independent rows of a round Gaussian: quantiles of the law of
+    Marchenko and Pastur (1967). With few rows even a round cloud looks long in some directions.
+
+    >>> isotropic_eigenvalues(400, 100)[[0, -1]].round(decimals=1).tolist()
+    [2.2, 0.3]
+    """
+    ratio = width / max(num_rows - 1, 1)
+    rank = min(width, max(num_rows - 1, 1))
+    # x = 1 + ratio + 2 sqrt(ratio) cos(angle): in the angle the density is smooth at both edges.
+    angle = torch.linspace(0, math.pi, 4097, dtype=torch.float64)
+    x = (1 + ratio + 2 * ratio**0.5 * torch.cos(angle)).clamp(min=1e-12)
+    mass = torch.cumulative_trapezoid(torch.sin(angle).square() / x, angle)
+    places = (torch.arange(rank, dtype=torch.float64) + 0.5) / rank * mass[-1]
+    found = torch.searchsorted(mass, places).clamp(max=len(mass) - 1)
+    return torch.cat([x[found + 1], torch.zeros(width - rank, dtype=torch.float64)])
 
 
 def spectrum(h: object) -> Spectrum:

@@ -107,9 +107,9 @@ class SecondMoment:
     def trace(self) -> float:
         return float(self.matrix.trace())
 
-    @cached_property
+    @property
     def deviator(self) -> Float[Tensor, "d d"]:
-        """Departure from a sphere, `Z = S - (tr S / D) I`."""
+        """Departure from a sphere, `Z = S - (tr S / D) I`; made anew each time, one matrix less is kept."""
         eye = torch.eye(self.width, dtype=self.matrix.dtype, device=self.matrix.device)
         return self.matrix - eye * (self.trace / self.width)
 
@@ -141,7 +141,7 @@ def normal_energy(share: T, rank: int, width: int) -> T:
     return (1 - share) * rank / (width - rank)
 
 
-def haar_anisotropy(power: float, trace: float, rank: int, width: int) -> float:
+def haar_anisotropy(power: T, trace: T, rank: int, width: int) -> T:
     """Mean of `|Q'AQ|^2` over random rank-k subspaces of all d coordinates, from `|A|^2` and `tr A`:
     `k ((kd + d - 2) |A|^2 + (d - k) (tr A)^2) / (d (d - 1) (d + 2))`, the second moment of a Haar-random block.
 
@@ -149,12 +149,11 @@ def haar_anisotropy(power: float, trace: float, rank: int, width: int) -> float:
     4.0
     """
     d, k = width, rank
-    if d < 2 or k > d:
-        return float("nan")
-    return k * ((k * d + d - 2) * power + (d - k) * trace**2) / (d * (d - 1) * (d + 2))
+    weight = k / (d * (d - 1) * (d + 2)) if d > 1 and k <= d else float("nan")
+    return weight * ((k * d + d - 2) * power + (d - k) * trace**2)
 
 
-def normal_anisotropy(power: float, cross: float, inner: float, trace: float, rank: int, width: int) -> float:
+def normal_anisotropy(power: float, cross: T, inner: T, trace: T, rank: int, width: int) -> T:
     """Mean anisotropy share of random rank-k subspaces in the complement of Q, from `|Z|^2`, `|Q'Z|^2`, `|Q'ZQ|^2` and
     `tr Q'ZQ`.
     """
@@ -163,10 +162,11 @@ def normal_anisotropy(power: float, cross: float, inner: float, trace: float, ra
 
 @dataclass(frozen=True)
 class Draws:
-    """Shares of m random subspaces, one entry a draw."""
+    """Shares of m random subspaces, one entry a draw; `normal_anisotropy` is the mean of each draw's own normals."""
 
     energy: Float[Tensor, " m"]
     anisotropy: Float[Tensor, " m"]
+    normal_anisotropy: Float[Tensor, " m"]
     variance: Float[Tensor, " m"]
 
 
@@ -195,19 +195,22 @@ def draw_shares(
     drawn = torch.linalg.qr(x.view(width, num_draws, rank).permute(1, 0, 2)).Q  # (m, d, k)
     flat = drawn.permute(1, 0, 2).reshape(width, num_draws * rank)
 
-    def inside(matrix: Tensor) -> Tensor:
-        product = (matrix.to(dtype) @ flat).view(width, num_draws, rank).permute(1, 0, 2)
-        return (drawn.mT @ product).double()
+    def along(matrix: Tensor) -> Tensor:
+        return (matrix.to(dtype) @ flat).view(width, num_draws, rank).permute(1, 0, 2)
 
-    scale, spread = gradients.trace, float(covariance.trace())
-    energy = inside(gradients.matrix / scale)
-    eye = torch.eye(rank, dtype=torch.float64, device=device) / width
-    variance = inside(covariance / spread) if spread > 0 else torch.zeros_like(energy)
-    return Draws(
-        energy.diagonal(dim1=1, dim2=2).sum(1),
-        (energy - eye).square().sum((1, 2)) * (float("nan") if gradients.is_even else scale**2 / gradients.power),
-        variance.diagonal(dim1=1, dim2=2).sum(1),
-    )
+    nothing = torch.full((num_draws,), float("nan"), dtype=torch.float64, device=device)
+    spread = float(covariance.trace())
+    held = (drawn * along(covariance / spread)).double().sum((1, 2)) if spread > 0 else torch.zeros_like(nothing)
+    pulled = along(gradients.matrix / gradients.trace)
+    energy = (drawn * pulled).double().sum((1, 2))
+    if gradients.is_even:
+        return Draws(energy, nothing, nothing, held)
+    deviating = pulled - drawn / width  # Z Q, in units of the trace
+    inner = (drawn.mT @ deviating).double()
+    scale = gradients.trace**2 / gradients.power
+    share, cross = (part.double().square().sum((1, 2)) * scale for part in (inner, deviating))
+    trace = inner.diagonal(dim1=1, dim2=2).sum(1) * scale**0.5
+    return Draws(energy, share, normal_anisotropy(1.0, cross, share, trace, rank, width), held)
 
 
 def _gradient_rows(g: object, name: str = "g") -> Tensor:

@@ -168,7 +168,7 @@ def capture_curve(h_fit: object, g_test: object, h_test: object | None = None) -
     """
     fit, gradients, beside = _checked(h_fit, g_test, h_test)
     frame = Frame.fit(Moments.of(fit), ("pca",), ())
-    basis = frame.directions
+    basis = frame.principal
     moment, covariance = SecondMoment.of(Moments.of(gradients)), Moments.of(beside).covariance
 
     def held(matrix: Tensor) -> np.ndarray:

@@ -29,6 +29,10 @@ class Population:
     rows: Callable[[Tensor], Tensor] = lambda g: g
     centred: bool = False
 
+    def shares_moments(self, other: "Population") -> bool:
+        """Whether both are of the same rows."""
+        return (self.label, self.rows) == (other.label, other.rows)
+
 
 TRUE = Population("true")
 POPULATIONS = {

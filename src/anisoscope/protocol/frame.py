@@ -7,16 +7,19 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ..geometry.moments import Moments
-from ..geometry.subspace import Method, eigenbasis, numerical_rank, principal_directions
+from ..geometry.subspace import Method, numerical_rank, principal_directions
 
 Block = tuple[str, int, str]  # proxy, rank, control ("" or "next_directions"); the oracle stands as a proxy here
 
 
 @dataclass(frozen=True)
 class Frame:
-    """Directions side by side: all principal ones, leading ones of the other proxies, then the oracle's."""
+    """All principal directions, and side by side those that blocks are made of: the leading ones of each proxy, then
+    the oracle's.
+    """
 
     variances: Float[Tensor, " d"]  # of the fit half along the principal directions
+    principal: Float[Tensor, "d d"]
     directions: Float[Tensor, "d j"]
     blocks: dict[Block, slice]
     num_rows: int
@@ -28,24 +31,17 @@ class Frame:
         variances, principal = principal_directions(moments, "pca")
         usable = 0 if moments.is_constant else numerical_rank(variances, moments.count, centred=True)
         kept = [rank for rank in ranks if rank <= usable]
-        parts, blocks, start = [principal], {}, 0
-        width = moments.width
-        for proxy in proxies:
-            if proxy != "pca":
-                start = sum(part.shape[1] for part in parts)
-                reach = min(width, 2 * max(kept, default=0))
-                parts.append(principal_directions(moments, proxy)[1][:, :reach])
+        reach = min(moments.width, 2 * max(kept, default=0))
+        parts, blocks = [principal[:, :0]], {}
+        for at, proxy in enumerate(proxies):
+            basis = principal if proxy == "pca" else principal_directions(moments, proxy)[1]
+            parts.append(basis[:, :reach])
+            start = at * reach
             for rank in kept:
                 blocks[(proxy, rank, "")] = slice(start, start + rank)
-                if 2 * rank <= width:
+                if 2 * rank <= moments.width:
                     blocks[(proxy, rank, "next_directions")] = slice(start + rank, start + 2 * rank)
-            start = 0
-        return cls(variances, torch.cat(parts, dim=1), blocks, moments.count, usable)
-
-    @property
-    def principal(self) -> Float[Tensor, "d d"]:
-        """All principal directions of the fit half."""
-        return self.directions[:, : self.directions.shape[0]]
+        return cls(variances, principal, torch.cat(parts, dim=1), blocks, moments.count, usable)
 
     @property
     def proxies(self) -> list[str]:
@@ -58,9 +54,8 @@ class Frame:
     def ranks(self) -> list[int]:
         return sorted({rank for _, rank, control in self.blocks if not control})
 
-    def with_oracle(self, second_moment: Float[Tensor, "d d"]) -> "Frame":
-        """The same with the leading directions of the test gradients beside."""
+    def with_oracle(self, oracle: Float[Tensor, "d d"]) -> "Frame":
+        """The same with the leading ones of the test gradients' own directions beside."""
         start, reach = self.directions.shape[1], max(self.ranks, default=1)
-        oracle = eigenbasis(second_moment)[1][:, :reach]
         blocks = self.blocks | {("oracle", rank, ""): slice(start, start + rank) for rank in self.ranks}
-        return replace(self, directions=torch.cat([self.directions, oracle], dim=1), blocks=blocks)
+        return replace(self, directions=torch.cat([self.directions, oracle[:, :reach]], dim=1), blocks=blocks)

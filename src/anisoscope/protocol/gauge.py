@@ -46,7 +46,8 @@ class Gauge:
         self, frame: Frame, moments: Mapping[str, Moments], activations: Moments, counts: Float[Tensor, "b1 u"]
     ) -> None:
         self.true = SecondMoment.of(moments["true"])
-        self.frame = frame.with_oracle(self.true.matrix)
+        values, own = eigenbasis(self.true.matrix)
+        self.frame = frame.with_oracle(own)
         self.activations = activations
         self.num_rows = moments["true"].count
         self.plain = set(moments) == {"true"}
@@ -55,6 +56,13 @@ class Gauge:
         num_units = counts.shape[1]
         self.variance = Projections(directions, num_units, centre=activations.mean)
         self.sums: dict[str, Projections] = {}
+        # For the capture curve: the two clouds along every principal direction, and the oracle's two shares.
+        self._all: dict[str, Projections] = {}
+        if not self.plain:
+            self._all["h"] = Projections(frame.principal, num_units, centre=activations.mean)
+            self._all["true"] = Projections(frame.principal, num_units)
+            spread = ((activations.covariance @ own) * own).sum(0) / activations.covariance.trace()
+            self._oracle = (values.clamp(min=0) / self.true.trace).cumsum(0), spread.cumsum(0)
         self._energies: dict[str, Tensor] = {}  # by population, once the sums are complete
         self._drawn: dict[tuple[str, int], Draws] = {}  # the same for every proxy
         for name, moment in moments.items():
@@ -66,13 +74,19 @@ class Gauge:
 
     def add_activations(self, h: Float[Tensor, "n d"], units: Int[Tensor, " n"] | None) -> None:
         """Activations of this view; without units they count as one, and only the estimate can be read off."""
-        self.variance.add(h, torch.zeros(h.shape[0], dtype=torch.long, device=h.device) if units is None else units)
+        if units is None:
+            units = torch.zeros(h.shape[0], dtype=torch.long, device=h.device)
+        self.variance.add(h, units)
+        if "h" in self._all:
+            self._all["h"].add(h, units)
 
     def add_gradients(self, g: Mapping[str, Tensor], units: Int[Tensor, " n"], loud: Tensor) -> None:
         """Gradients of this view by label, and which of the rows have a gradient at all."""
         for name, sums in self.sums.items():
             population = POPULATIONS.get(name, TRUE)
             sums.add(population.rows(g[population.label][loud]), units[loud])
+        if "true" in self._all:
+            self._all["true"].add(g["true"][loud], units[loud])
 
     def _along(self, population: str) -> Float[Tensor, "b1 j"]:
         """Share of a population's energy along each direction; of `h`, of the centred activations' variance."""
@@ -157,28 +171,28 @@ class Gauge:
             draws = draw_shares(self.true, self.activations.covariance, rank, NUM_DRAWS, colour=matrix)
             self._drawn[(control, rank)] = draws
         drawn = self._drawn[(control, rank)]
-        means = (drawn.energy.mean(), drawn.anisotropy.mean(), drawn.variance.mean())
+        energy, anisotropy, variance = drawn.energy.mean(), drawn.anisotropy.mean(), drawn.variance.mean()
         if colour is None:
             even = float("nan") if self.true.is_even else haar_anisotropy(1.0, 0.0, rank, self.true.width)
-            known = torch.tensor([chance, even, chance])
-            means = (known[0], known[1], known[2])
-        write(key, "energy_share", means[0], chance=chance, draws=drawn.energy)
-        write(key, "anisotropy_share", means[1], draws=drawn.anisotropy)
-        write(key, "captured_variance", means[2], chance=chance, draws=drawn.variance)
+            energy = variance = torch.tensor(chance)
+            anisotropy = torch.tensor(even)
+        write(key, "energy_share", energy, chance=chance, draws=drawn.energy)
+        write(key, "anisotropy_share", anisotropy, draws=drawn.anisotropy)
+        write(key, "captured_variance", variance, chance=chance, draws=drawn.variance)
+        if colour is not None:  # normals of even draws are even draws
+            beside = {**key, "control": f"{control}/random_normal"}
+            write(beside, "anisotropy_share", drawn.normal_anisotropy.mean(), draws=drawn.normal_anisotropy)
 
     def _write_curve(self, write: Write, grid: Grid) -> None:
         """The capture curve: shares of the leading k principal directions for k up to all, and the oracle's."""
-        width = self.true.width
-        energy, variance = (self._along(name)[:, :width].cumsum(1) for name in ("true", "h"))
-        values, vectors = eigenbasis(self.true.matrix)
-        held = (values.clamp(min=0) / self.true.trace).cumsum(0)
-        spread = ((self.activations.covariance @ vectors) * vectors).sum(0)
-        varied = (spread / self.activations.covariance.trace()).cumsum(0)
+        energy = self._all["true"].energies(self.counts).cumsum(1)
+        variance = self._all["h"].energies(self.counts, centred=True).cumsum(1)
+        held, varied = self._oracle
         measured = self.frame.ranks if "pca" in self.frame.proxies else []
-        for rank in curve_ranks(width, grid.curve_points):
+        for rank in curve_ranks(self.true.width, grid.curve_points):
             if rank in measured:
                 continue  # a cell of its own, with all its controls
-            key, chance = {"proxy": "pca", "rank": rank}, rank / width
+            key, chance = {"proxy": "pca", "rank": rank}, rank / self.true.width
             write(key, "energy_share", energy[:, rank - 1], chance=chance)
             write(key, "captured_variance", variance[:, rank - 1], chance=chance)
             write(key | {"control": "oracle"}, "energy_share", held[rank - 1], chance=chance)

@@ -1,11 +1,12 @@
 """`Protocol`: Looks in, rows out. The one place that knows the order in which a look is scanned.
 
-Scans: survey (which rows belong where) -> fit half: moments, then frames -> test half: moments of activations and
-gradients -> test half again: per-sequence sums, whose influences need the finished second moments -> rows.
+Scans: survey (which rows belong where); then, for as many sites as memory allows, fit half: moments, then frames ->
+test half: moments of activations and gradients -> test half again: per-sequence sums, whose influences need the
+finished second moments -> rows.
 """
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,11 +29,33 @@ from .views import Survey, cells_of, unit_of_sequence
 
 DEFAULT_RANKS = (8, 16, 32)
 PRIMARY_RANK = 16
+GROUP_BYTES = 2**30
+_MATRICES_A_SITE = 25  # D x D in float64 alive at once, on the full grid
+Found = dict[tuple[Site, str, str], Moments]  # by site, population ("h": activations) and view
 
 
 def primary_rank(width: int) -> int:
     """16, or an eighth of the width where that is smaller."""
     return max(1, min(PRIMARY_RANK, width // 8))
+
+
+def in_groups(sites: Iterable[Site], group_bytes: int = GROUP_BYTES) -> list[list[Site]]:
+    """The sites in groups that are measured in one go: as many as `group_bytes` hold the matrices of, at least one.
+
+    >>> wide = [Site(f"blocks.{i}", i, "block", 768) for i in range(13)]
+    >>> [len(group) for group in in_groups(wide)]
+    [9, 4]
+    """
+    groups: list[list[Site]] = []
+    room = 0
+    for site in sites:
+        size = _MATRICES_A_SITE * 8 * site.width**2
+        if size > room or not groups:
+            groups.append([])
+            room = group_bytes
+        groups[-1].append(site)
+        room -= size
+    return groups
 
 
 def _whole_numbers(ranks: Any) -> tuple[int, ...]:
@@ -129,12 +152,17 @@ class _Measurement:
         self.survey = Survey.of(self.look)
         for site, reason in self.survey.faults.items():
             self.seen.faults.append((site.layer, reason))
-        self.sites = [site for site in self.look.sites if site not in self.survey.faults]
         self._write_loss()
-        fitted = self._moments("fit", ())
-        frames = self._fit(fitted)
-        found = self._moments("test", self.look.labels)
-        gauges, shapes = self._gauges(frames, found), self._shapes(found)
+        for sites in in_groups([site for site in self.look.sites if site not in self.survey.faults]):
+            self._measure(sites)
+        self._fill_intervals()
+
+    def _measure(self, sites: Sequence[Site]) -> None:
+        """Everything about some of the sites: one scan of the fit half, two of the test half."""
+        frames = self._fit(sites, self._moments(sites, "fit", ()))
+        found = self._moments(sites, "test", self.look.labels)
+        gauges, shapes = self._gauges(frames, found), self._shapes(sites, found)
+        del found
         if gauges or shapes:
             for chunk in self.look.scan("test", self.look.labels):
                 self._add(chunk, gauges, shapes)
@@ -147,7 +175,6 @@ class _Measurement:
                 ranks = [one for one in ranks if one == rank]
             gauge.write(write, self.grid, rank, ranks)
             self._write_gradient_rows(site, view, gauge, write)
-        self._fill_intervals()
 
     def _on(self, tensor: Tensor) -> Tensor:
         return self.counts.to(tensor.device)
@@ -156,43 +183,51 @@ class _Measurement:
         """The views to measure: the primary and the clean one, and those that the grid asks for."""
         return self.survey.views[:2] + [view for view in self.survey.views[2:] if view in self.grid.views]
 
-    def _moments(self, half: Half, labels: tuple[str, ...]) -> dict[tuple[Site, str, int], Moments]:
-        """Moments of every site, population and cell of one half."""
-        total: dict[tuple[Site, str, int], Moments] = {}
+    def _moments(self, sites: Sequence[Site], half: Half, labels: tuple[str, ...]) -> Found:
+        """Moments of the activations, and of the gradients of every population that `labels` allow.
+
+        Other populations than the true gradients stand beside the primary view alone.
+        """
         asked = populations(labels) if labels else {}
+        others = [name for name, one in asked.items() if not one.shares_moments(TRUE)]
+        total: dict[tuple[Site, str, int | str], Moments] = {}  # by cell, or by view where there is only one
+        primary = self.look.primary_view
         for chunk in self.look.scan(half, labels):
-            for site in self.sites:
-                cells, silent = self.survey.cell[site][chunk.rows], self.survey.silent[site][chunk.rows]
-                for cell in cells.unique().tolist():
-                    inside = cells == cell
-                    loud = (inside & ~silent).to(chunk.h[site].device)
-                    inside = inside.to(chunk.h[site].device)
-                    parts = {"h": chunk.h[site][inside]}
-                    parts |= {name: one.rows(chunk.g[one.label][site][loud]) for name, one in asked.items()}
-                    for name, rows in parts.items():
-                        key = (site, name, cell)
-                        moments = Moments.of(rows)
-                        total[key] = total[key] + moments if key in total else moments
-        return total
+            for site in sites:
+                device = chunk.h[site].device
+                cells, loud = self.survey.cell[site][chunk.rows], ~self.survey.silent[site][chunk.rows]
+                parts = [("h", cell, cells == cell) for cell in cells.unique().tolist()]
+                if asked:
+                    parts += [("true", cell, inside & loud) for _, cell, inside in parts]
+                    member = self.survey.member(site, primary)[chunk.rows] & loud
+                    parts += [(name, primary, member) for name in others]
+                for name, place, inside in parts:
+                    rows = chunk.h[site] if name == "h" else chunk.g[asked[name].label][site]
+                    rows = rows[inside.to(device)]
+                    moments = Moments.of(rows if name == "h" else asked[name].rows(rows))
+                    key = (site, name, place)
+                    total[key] = total[key] + moments if key in total else moments
+        found: Found = {}
+        for site in sites:
+            for name in ("h", "true"):
+                for view in self._views():
+                    cells = [total.get((site, name, cell)) for cell in cells_of(view, primary)]
+                    parts = [one for one in cells if one is not None and one.count]
+                    if parts:
+                        found[(site, name, view)] = sum(parts[1:], parts[0])
+            for name in asked:
+                known = total.get((site, name, primary)) if name in others else found.get((site, "true", primary))
+                if known is not None and known.count:
+                    found[(site, name, primary)] = known
+        return found
 
-    def _of_view(
-        self, moments: Mapping[tuple[Site, str, int], Moments], site: Site, name: str, view: str
-    ) -> Moments | None:
-        parts = [
-            moments[(site, name, cell)]
-            for cell in cells_of(view, self.look.primary_view)
-            if (site, name, cell) in moments
-        ]
-        total = sum(parts[1:], parts[0]) if parts else None
-        return total if total is not None and total.count else None
-
-    def _fit(self, fitted: Mapping[tuple[Site, str, int], Moments]) -> dict[tuple[Site, str], Frame]:
+    def _fit(self, sites: Sequence[Site], fitted: Found) -> dict[tuple[Site, str], Frame]:
         """The proxies of each site and view, and the bases that the store keeps."""
         frames = {}
-        for site in self.sites:
+        for site in sites:
             ranks = self._ranks(site)
             for view in self._views():
-                moments = self._of_view(fitted, site, "h", view)
+                moments = fitted.get((site, "h", view))
                 if moments is None or moments.count < 2:
                     continue
                 frame = Frame.fit(moments, self.protocol.proxies, ranks)
@@ -221,26 +256,24 @@ class _Measurement:
         if text not in self.seen.notices:
             self.seen.notices.append(text)
 
-    def _gauges(
-        self, frames: Mapping[tuple[Site, str], Frame], found: Mapping[tuple[Site, str, int], Moments]
-    ) -> dict[tuple[Site, str], Gauge]:
-        if "true" not in self.look.labels:
-            return {}
+    def _gauges(self, frames: Mapping[tuple[Site, str], Frame], found: Found) -> dict[tuple[Site, str], Gauge]:
         gauges = {}
         for (site, view), frame in frames.items():
-            activations = self._of_view(found, site, "h", view)
-            names = populations(self.look.labels) if view == self.look.primary_view else {"true": TRUE}
-            moments = {name: self._of_view(found, site, name, view) for name in names}
-            moments = {name: one for name, one in moments.items() if one is not None and one.second_moment.any()}
+            activations = found.get((site, "h", view))
+            moments = {
+                name: one
+                for (where, name, seen_in), one in found.items()
+                if (where, seen_in) == (site, view) and name != "h" and bool(one.second_moment.any())
+            }
             if "true" in moments and activations is not None and not activations.is_constant:
                 gauges[(site, view)] = Gauge(frame, moments, activations, self._on(frame.directions))
         return gauges
 
-    def _shapes(self, found: Mapping[tuple[Site, str, int], Moments]) -> dict[tuple[Site, str], Shape]:
+    def _shapes(self, sites: Sequence[Site], found: Found) -> dict[tuple[Site, str], Shape]:
         shapes = {}
-        for site in self.sites:
+        for site in sites:
             for view in self.survey.views[:2]:
-                moments = self._of_view(found, site, "h", view)
+                moments = found.get((site, "h", view))
                 shape = shape_of(moments, self.num_units) if moments is not None and moments.count > 1 else None
                 if shape is not None:
                     shapes[(site, view)] = shape

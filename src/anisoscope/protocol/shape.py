@@ -23,9 +23,8 @@ class Shape:
     def __init__(self, moments: Moments, num_units: int) -> None:
         self.moments = moments
         values, vectors = eigenbasis(moments.covariance)
-        self.spectrum = Spectrum.of(moments, values)
         top, axes = eigenbasis(moments.second_moment)
-        self._top = float(top[0].clamp(min=0) / top.clamp(min=0).sum())
+        self.spectrum = Spectrum.of(moments, values, float(top[0]))
         self.centred = Projections(vectors, num_units, centre=moments.mean)
         self.raw = Projections(axes[:, :1], num_units)
         self.unit_sums = torch.zeros(num_units, moments.width, dtype=torch.float64, device=values.device)
@@ -45,14 +44,15 @@ class Shape:
         influences = self.spectrum.influences(self.centred.energy)
         # Uncentred: the top direction's energy over all energy, the direction held fixed (first order).
         raw = self.raw
-        influences["anisotropy_uncentred"] = (raw.energy[:, 0] - self._top * raw.norm2) / raw.norm2.sum()
+        influences["anisotropy_uncentred"] = (
+            raw.energy[:, 0] - self.spectrum.anisotropy_uncentred * raw.norm2
+        ) / raw.norm2.sum()
         total, n = self.moments.unit_sum, float(self.moments.num_nonzero)
         cosine = self.moments.average_cosine
         # d/dw of (|sum of unit vectors|^2 - n) / (n (n - 1))
         d_pairs = 2 * (self.unit_sums @ total) - self.num_nonzero
         influences["average_cosine"] = (d_pairs - cosine * (2 * n - 1) * self.num_nonzero) / max(n * (n - 1), 1.0)
-        even = 1 / self.moments.width  # of a sphere with many rows
-        chance = {"anisotropy": even, "anisotropy_uncentred": even, "singular_value_anisotropy": even}
+        chance = self.spectrum.round_cloud().scores()
         for name, value in self.spectrum.scores().items():
             replicates = first_order(value, influences[name], counts)
             write({}, name, replicates, chance=chance.get(name), keep=name == "anisotropy")

@@ -19,11 +19,15 @@ class Term:
     kind: str = ""
     null: str = ""  # statistics: what must stand beside it; controls: what it rules out
     unit: str = ""
+    rival: str = ""  # controls: what a verdict calls it where it explains the effect, if not by its title
 
 
 def _terms(kind: str, *terms: Term) -> dict[str, Term]:
     return {term.name: Term(**{**term.__dict__, "kind": kind}) for term in terms}
 
+
+# Of every score of a spectrum; with few rows all of them report the sample size as much as the cloud.
+_ROUND = "chance: what as many independent rows of a round Gaussian would give"
 
 STATISTICS = _terms(
     "statistic",
@@ -92,7 +96,7 @@ STATISTICS = _terms(
         "anisotropy",
         "l_1 / sum l, l the eigenvalues of the centred covariance (squared singular values)",
         "1",
-        null="1 / D for a sphere with many rows; with few rows every such score reports the sample size",
+        null=_ROUND,
         unit="share",
     ),
     Term(
@@ -100,7 +104,7 @@ STATISTICS = _terms(
         "anisotropy, uncentred",
         "the same with the mean left in: l_1 / sum l of the second moment",
         "1",
-        null="1 / D for a sphere around the origin",
+        null=_ROUND,
         unit="share",
     ),
     Term(
@@ -108,7 +112,7 @@ STATISTICS = _terms(
         "anisotropy, singular values",
         "s_1 / sum s of the centred rows: the literal reading, not squared",
         "1",
-        null="1 / D for a sphere",
+        null=_ROUND,
         unit="share",
     ),
     Term(
@@ -124,7 +128,7 @@ STATISTICS = _terms(
         "effective rank",
         "exp of the entropy of s / sum s, s the singular values of the centred rows (Roy and Vetterli 2007)",
         "1",
-        null="D for a sphere with many rows",
+        null=_ROUND,
         unit="directions",
     ),
     Term(
@@ -132,7 +136,7 @@ STATISTICS = _terms(
         "effective rank, eigenvalues",
         "exp of the entropy of l / sum l, l the eigenvalues of the centred covariance",
         "1",
-        null="D for a sphere with many rows",
+        null=_ROUND,
         unit="directions",
     ),
     Term(
@@ -140,7 +144,7 @@ STATISTICS = _terms(
         "participation ratio",
         "(sum l)^2 / sum l^2",
         "1",
-        null="D for a sphere with many rows; N D / (N + D) with N rows",
+        null=_ROUND,
         unit="directions",
     ),
     Term(
@@ -148,16 +152,16 @@ STATISTICS = _terms(
         "IsoScore",
         "(participation ratio - 1) / (D - 1) (Rudman 2022)",
         "1",
-        null="1 for a sphere with many rows",
+        null=_ROUND,
         unit="0 to 1",
     ),
-    Term("stable_rank", "stable rank", "sum l / l_1", "1", null="D for a sphere with many rows", unit="directions"),
+    Term("stable_rank", "stable rank", "sum l / l_1", "1", null=_ROUND, unit="directions"),
     Term(
         "spectral_exponent",
         "spectral exponent",
         "slope of log l_i on log i over i from 1 to half of the usable rank",
         "1",
-        null="0 for a sphere with many rows",
+        null=_ROUND,
         unit="slope",
     ),
     Term(
@@ -203,6 +207,7 @@ CONTROLS = _terms(
         "gradients of the same model for labels drawn from its own predictions: same backward map, no information",
         "6",
         null="directions that the model's output map excites whatever the data say",
+        rival="labels sampled from the model",
     ),
     Term(
         "permuted_labels",
@@ -224,6 +229,7 @@ CONTROLS = _terms(
         "the mean of G over the test tokens taken out",
         "6",
         null="one direction that all tokens share (learning how frequent each token is)",
+        rival="the mean gradient that all tokens share",
     ),
     Term(
         "row_normalised",
@@ -231,6 +237,7 @@ CONTROLS = _terms(
         "every gradient row scaled to length one",
         "4",
         null="a few rows that carry all the energy",
+        rival="the weight of a few heavy tokens",
     ),
     Term(
         "oracle",
@@ -279,7 +286,14 @@ SITES = _terms(
     Term("embedding", "embedding output", "what enters the first block", "4"),
 )
 
-ALL = STATISTICS | CONTROLS | PROXIES | VIEWS | REGIMES | GRADIENTS | SITES
+# What a model is trained for; its title is what such a model is called.
+OBJECTIVES = _terms(
+    "objective",
+    Term("causal", "decoder", "predicts the next token", "4"),
+    Term("masked", "encoder", "fills in masked tokens", "4"),
+)
+
+ALL = STATISTICS | CONTROLS | PROXIES | VIEWS | REGIMES | GRADIENTS | SITES | OBJECTIVES
 
 
 _COLUMNS = {
