@@ -158,7 +158,7 @@ def test_every_line_opens_to_its_evidence():
         "41 of 43",
         "svd: reversed",
         "a detail",
-        "a few heavy tokens 0% [0, 0]",
+        "the weight of a few heavy tokens 0% [0, 0]",
     )
     for part in ("4 times the odds", "something duller does the same", "It would take more looks.", *tests, *rest):
         assert part in said, part
@@ -172,7 +172,7 @@ def test_what_is_inconclusive_says_so_once():
         "both-architectures", "A6", "inconclusive", sentence="inconclusive: inconclusive: nothing", runs=("a", "b")
     )
     said = words(render([empty("a"), empty("b")], [verdict])).split("Every line opens")[1]
-    assert "inconclusive nothing inconclusive means" in said
+    assert "inconclusive Nothing inconclusive means" in said
     assert "inconclusive:" not in said
 
 

@@ -8,7 +8,7 @@ from ..claims import CLAIMS, Verdict
 from ..claims.persistence import SMALLEST_SHARE
 from ..claims.tangent import SMALLEST_BITS
 from ..claims.verdict import Explanation
-from .words import FINDINGS, OUTCOMES, READINGS, STATES, TAKEN_OUT, TESTS
+from .words import OUTCOMES, READINGS, STATES, TESTS
 
 _SMALLEST = {"bits": SMALLEST_BITS, "share of looks": SMALLEST_SHARE}
 
@@ -67,28 +67,19 @@ class Card:
         words, outcome = self.verdict.sentence, f"{self.verdict.outcome}: "
         while words.startswith(outcome):
             words = words.removeprefix(outcome)
-        return words
-
-    @property
-    def plain(self) -> str:
-        """What was found, in a line that needs no unit."""
-        words, facts = FINDINGS.get(self.verdict.claim, ""), dict(self.verdict.facts)
-        if words and facts.keys() >= {"share", "beside"}:
-            return words.format(**{name: f"{100 * share:.3g}%" for name, share in facts.items()})
-        return self.verdict.details[0] if self.verdict.claim == "early-and-persistent" and self.details else ""
+        return words[:1].upper() + words[1:]
 
     @property
     def number(self) -> str:
-        """The effect, in plain words too where there are such words for this claim; where there is none, why."""
-        if self.verdict.effect is None:
-            return self.sentence or "no effect computed"
-        words = READINGS.get(self.verdict.claim, "") if self.has_effect else ""
-        return (words + ": ").format(times=_times(self.verdict.effect)) * bool(words) + self.verdict.number
+        """The effect, in plain words too where there are such words for this claim."""
+        effect, words = self.verdict.effect, READINGS.get(self.verdict.claim, "")
+        said = words.format(times=_times(effect)) + ": " if words and effect is not None and self.has_effect else ""
+        return said + self.verdict.number
 
     @property
     def rival(self) -> str:
         strongest = self.verdict.strongest_rival
-        return f"{rival_name(strongest)} ({strongest.share:.0%} of the effect)" if strongest else ""
+        return f"{strongest.title} ({strongest.share:.0%} of the effect)" if strongest else ""
 
     @property
     def is_explained(self) -> bool:
@@ -97,14 +88,14 @@ class Card:
         return stands and any(one.suffices for one in self.verdict.explanations)
 
     @property
-    def explanations(self) -> list[tuple[str, Explanation]]:
-        """Those that can be drawn, with their names."""
-        return [(rival_name(one), one) for one in self.verdict.explanations if math.isfinite(one.share)]
+    def explanations(self) -> list[Explanation]:
+        """Those that can be drawn."""
+        return [one for one in self.verdict.explanations if math.isfinite(one.share)]
 
     @property
     def bars(self) -> Rule:
         """The ruler of all explanations."""
-        return Rule.over([1.0, *(value for _, one in self.explanations for value in (one.share, one.low, one.high))])
+        return Rule.over([1.0, *(value for one in self.explanations for value in (one.share, one.low, one.high))])
 
     @property
     def tests(self) -> list[dict[str, str]]:
@@ -123,14 +114,6 @@ class Card:
     @property
     def details(self) -> list[str]:
         return [detail for detail in self.verdict.details if detail]
-
-
-def rival_name(one: Explanation) -> str:
-    """
-    >>> rival_name(Explanation("row_normalised", 0.1, 0.0, 0.2, "taken out"))
-    'a few heavy tokens'
-    """
-    return TAKEN_OUT.get(one.name, one.title)
 
 
 def _times(bits: float) -> str:

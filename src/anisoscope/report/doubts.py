@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..claims import Verdict
+from ..store.vocabulary import OBJECTIVES
 from .canvas import in_words
-from .cards import is_joint, rival_name
+from .cards import is_joint
 from .rows import RunRows
-from .words import ROLES
 
 _CLOSE = 0.5  # a rival that does half of the effect is named among the doubts
 _MOST = 12  # items of one list
@@ -59,7 +59,7 @@ def doubts(runs: Sequence[RunRows], verdicts: Sequence[Verdict]) -> list[Doubt]:
 
 def _rivals(verdicts: Sequence[Verdict]) -> Doubt:
     close = [
-        (", ".join(verdict.runs), f"{verdict.claim}: {', '.join(f'{rival_name(one)} {one.share:.0%}' for one in near)}")
+        (", ".join(verdict.runs), f"{verdict.claim}: {', '.join(map(str, near))}")
         for verdict in verdicts
         if (near := [one for one in verdict.explanations if one.share >= _CLOSE])
     ]
@@ -122,8 +122,9 @@ def _facts(run: RunRows) -> dict[str, str]:
     model, windows, versions = run.part("model"), run.part("windows"), run.part("environment").get("versions")
     sizes = [count(windows.get(name, "?")) for name in ("fit_sequences", "test_sequences", "length")]
     ranks = sorted({rank for rank in run.primary_ranks.values() if rank})
+    term = OBJECTIVES.get(run.objective)
     found = {
-        "objective": ": ".join(ROLES.get(run.objective, (run.objective,))),
+        "objective": f"{term.title}: {term.definition}" if term else run.objective,
         "model": str(model.get("class") or model.get("source") or ""),
         # Isolated: a name that turns the direction of writing turns no other's.
         "layers watched": ", ".join(f"\u2068{layer}\u2069" for layer in run.layers.values()),

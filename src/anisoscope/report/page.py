@@ -20,7 +20,7 @@ from .doubts import count, doubts, facts
 from .figures import Figure, figures, menu, slider
 from .palette import variables
 from .rows import RunRows
-from .words import GLOSSARY, ROLES
+from .words import GLOSSARY
 
 _HERE = Path(__file__).parent
 _STATISTICS = ("energy_share", "captured_variance", "enrichment", "anisotropy_share", "loss")
@@ -61,7 +61,7 @@ def render(runs: Sequence[RunRows], verdicts: Sequence[Verdict]) -> str:
     return environment.get_template("page.html.jinja").render(
         runs=runs,
         watched=[_watched(run) for run in runs],
-        roles={name: role for name, (role, _) in ROLES.items()},
+        roles={name: term.title for name, term in vocabulary.OBJECTIVES.items()},
         figures=drawn,
         slider=slider(runs),
         menu=menu(runs),
@@ -83,7 +83,8 @@ def _watched(run: RunRows) -> str:
     """One run in one clause of the page's first sentence."""
     model = run.part("model")
     size = model.get("num_parameters")
-    does = f" that {ROLES[run.objective][1]}" if run.objective in ROLES else ""
+    term = vocabulary.OBJECTIVES.get(run.objective)
+    does = f" that {term.definition}" if term else ""
     kind = f"a model of {count(size)} parameters{does}" if size else f"a model{does}"
     if model.get("source") == "arrays":
         kind = "activations and gradients given as arrays"

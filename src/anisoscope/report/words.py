@@ -2,11 +2,6 @@
 
 from ..store.vocabulary import CONTROLS, PROXIES
 
-ROLES = {
-    "causal": ("decoder", "predicts the next token"),
-    "masked": ("encoder", "fills in masked tokens"),
-}
-
 # outcome -> (sign on the badge, tone, what it means)
 OUTCOMES = {
     "supported": (
@@ -33,21 +28,12 @@ TESTS = {
 
 STATES = {"passed": ("✓", "good"), "failed": ("✗", "bad"), "missing": ("?", "calm")}
 
-# claim -> what was found, from the verdict's plain shares
-FINDINGS = {
-    "tangent-energy": "{share} of the gradient's energy, where chance is {beside}",
-    "tangent-anisotropy": "{share} of the gradient's anisotropy, where random directions hold {beside}",
-}
-
 # claim -> how its effect reads in plain words; {times} is two to the effect
 READINGS = {
     "tangent-energy": "{times} the odds of random other directions",
     "tangent-anisotropy": "{times} what random other directions hold",
     "both-architectures": "in the weaker of the two, {times} the odds of random other directions",
 }
-
-# What is taken out is named by itself, where the vocabulary names what is left.
-TAKEN_OUT = {"common_gradient": "the gradient that all tokens share", "row_normalised": "a few heavy tokens"}
 
 GLOSSARY = {
     "gradient energy": "The gradient says in which direction each activation should move to lower the loss. Its energy "
