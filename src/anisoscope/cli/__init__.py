@@ -47,6 +47,7 @@ Try:
     anisoscope explain
     anisoscope explain energy_share
     anisoscope explain tangent-energy
+    anisoscope explain A1
 """,
 }
 for _name, _help in _HELP.items():

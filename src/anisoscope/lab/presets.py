@@ -11,7 +11,6 @@ from .train import TrainConfig
 class Preset:
     """One size of the main job; both twins share all of it."""
 
-    name: str
     num_blocks: int
     vocab_size: int
     length: int
@@ -46,26 +45,25 @@ class Preset:
         )
 
 
-SMOKE = Preset(
-    name="smoke",
-    num_blocks=4,
-    vocab_size=1024,
-    length=64,
-    batch_size=16,
-    num_steps=250,
-    learning_rate=3e-3,
-    looks=(0, 10, 25, 75, 150, 250),
-    num_windows=64,
-)
-QUICK = Preset(
-    name="quick",
-    num_blocks=6,
-    vocab_size=2048,
-    length=64,
-    batch_size=16,
-    num_steps=1000,
-    learning_rate=1.4e-3,
-    looks=(0, 10, 30, 60, 100, 200, 400, 700, 1000),
-    num_windows=128,
-)
-PRESETS = {preset.name: preset for preset in (SMOKE, QUICK)}
+PRESETS = {
+    "smoke": Preset(
+        num_blocks=4,
+        vocab_size=1024,
+        length=64,
+        batch_size=16,
+        num_steps=250,
+        learning_rate=3e-3,
+        looks=(0, 10, 25, 75, 150, 250),
+        num_windows=64,
+    ),
+    "quick": Preset(
+        num_blocks=6,
+        vocab_size=2048,
+        length=64,
+        batch_size=16,
+        num_steps=1000,
+        learning_rate=1.4e-3,
+        looks=(0, 10, 30, 60, 100, 200, 400, 700, 1000),
+        num_windows=128,
+    ),
+}
