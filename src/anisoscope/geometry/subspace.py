@@ -107,6 +107,12 @@ class SecondMoment:
     def trace(self) -> float:
         return float(self.matrix.trace())
 
+    @cached_property
+    def eigen(self) -> tuple[Float[Tensor, " d"], Float[Tensor, "d d"]]:
+        """Eigenvalues, largest first, and the directions that belong to them."""
+        values, vectors = eigenbasis(self.matrix)
+        return values.clamp(min=0), vectors
+
     @property
     def deviator(self) -> Float[Tensor, "d d"]:
         """Departure from a sphere, `Z = S - (tr S / D) I`; made anew each time, one matrix less is kept."""
@@ -162,55 +168,85 @@ def normal_anisotropy(power: float, cross: T, inner: T, trace: T, rank: int, wid
 
 @dataclass(frozen=True)
 class Draws:
-    """Shares of m random subspaces, one entry a draw; `normal_anisotropy` is the mean of each draw's own normals."""
+    """Shares of m random subspaces, one entry a draw."""
 
     energy: Float[Tensor, " m"]
     anisotropy: Float[Tensor, " m"]
+
+
+@dataclass(frozen=True)
+class ColouredDraws(Draws):
+    """The same of subspaces that are not drawn evenly: the mean of each one's own normals, the variance it captures."""
+
     normal_anisotropy: Float[Tensor, " m"]
     variance: Float[Tensor, " m"]
 
 
-def draw_shares(
+def _normals(width: int, rank: int, num_draws: int, seed: int, device: torch.device) -> Float[Tensor, "m d k"]:
+    """The same numbers for every layer and proxy, so that they differ by what is measured alone."""
+    rng = np.random.default_rng([seed, width, rank, num_draws])
+    return torch.from_numpy(rng.standard_normal((num_draws, width, rank), dtype=np.float32)).to(device)
+
+
+def _side_by_side(matrix: Float[Tensor, "d d"], x: Float[Tensor, "m d k"]) -> Float[Tensor, "m d k"]:
+    """`matrix @ x` as one product; as m small ones it takes three times as long."""
+    num_draws, width, rank = x.shape
+    flat = x.permute(1, 0, 2).reshape(width, num_draws * rank)
+    return (matrix @ flat).view(width, num_draws, rank).permute(1, 0, 2)
+
+
+def even_draws(
+    gradients: SecondMoment, rank: int, num_draws: int, seed: int = 0, outside: Float[Tensor, "d q"] | None = None
+) -> Draws:
+    """Random subspaces of one rank, evenly drawn from the whole space or from the complement of `outside`.
+
+    An even draw is as even in the eigenbasis of S, and there S costs D products a vector and not D^2; nor is any basis
+    made orthonormal: with x = Q R all that is asked for follows from x'x and x'Sx, both k x k.
+    """
+    values, vectors = gradients.eigen
+    x = _normals(gradients.width, rank, num_draws, seed, values.device).double()
+    if outside is not None:
+        q = vectors.T @ outside
+        x = x - q @ (q.T @ x)
+    half = torch.linalg.cholesky(x.mT @ x)
+    energy = x.mT @ (x * (values / gradients.trace)[:, None])
+    for _ in range(2):  # R^-T (x'Sx) R^-1
+        energy = torch.linalg.solve_triangular(half, energy, upper=False).mT
+    eye = torch.eye(rank, dtype=values.dtype, device=values.device) / gradients.width
+    scale = float("nan") if gradients.is_even else gradients.trace**2 / gradients.power
+    return Draws(energy.diagonal(dim1=1, dim2=2).sum(1), (energy - eye).square().sum((1, 2)) * scale)
+
+
+def coloured_draws(
     gradients: SecondMoment,
     covariance: Float[Tensor, "d d"],
+    colour: Float[Tensor, "d d"],
     rank: int,
     num_draws: int,
     seed: int = 0,
-    outside: Float[Tensor, "d k"] | None = None,
-    colour: Float[Tensor, "d d"] | None = None,
-) -> Draws:
-    """Random subspaces of one rank: of the whole space, of the complement of `outside`, or drawn as `colour @ normal`.
-
-    One product with all draws side by side serves them all; no D x D x draws object is made.
-    """
-    width, dtype, device = gradients.width, torch.float32, gradients.matrix.device
-    rng = np.random.default_rng([seed, width, rank, num_draws])
-    x = torch.from_numpy(rng.standard_normal((width, num_draws * rank), dtype=np.float32)).to(device)
-    if colour is not None:
-        x = colour.to(dtype) @ x
-    if outside is not None:
-        q = outside.to(dtype)
-        x = x - q @ (q.T @ x)
-    # Householder, not a Gram matrix: rank near the width, or a steep spectrum, would break Cholesky in float32.
-    drawn = torch.linalg.qr(x.view(width, num_draws, rank).permute(1, 0, 2)).Q  # (m, d, k)
-    flat = drawn.permute(1, 0, 2).reshape(width, num_draws * rank)
+) -> ColouredDraws:
+    """Random subspaces spanned by the columns of `colour @ normal`."""
+    width, dtype = gradients.width, torch.float32
+    normals = _normals(width, rank, num_draws, seed, colour.device)
+    # Householder, not a Gram matrix: a steep spectrum would break Cholesky.
+    drawn = torch.linalg.qr(_side_by_side(colour.to(dtype), normals)).Q
 
     def along(matrix: Tensor) -> Tensor:
-        return (matrix.to(dtype) @ flat).view(width, num_draws, rank).permute(1, 0, 2)
+        return _side_by_side(matrix.to(dtype), drawn)
 
-    nothing = torch.full((num_draws,), float("nan"), dtype=torch.float64, device=device)
     spread = float(covariance.trace())
-    held = (drawn * along(covariance / spread)).double().sum((1, 2)) if spread > 0 else torch.zeros_like(nothing)
+    held = (drawn * along(covariance / spread)).double().sum((1, 2)) if spread > 0 else torch.zeros(num_draws)
     pulled = along(gradients.matrix / gradients.trace)
     energy = (drawn * pulled).double().sum((1, 2))
     if gradients.is_even:
-        return Draws(energy, nothing, nothing, held)
+        nothing = torch.full_like(energy, float("nan"))
+        return ColouredDraws(energy, nothing, nothing, held)
     deviating = pulled - drawn / width  # Z Q, in units of the trace
     inner = (drawn.mT @ deviating).double()
     scale = gradients.trace**2 / gradients.power
     share, cross = (part.double().square().sum((1, 2)) * scale for part in (inner, deviating))
     trace = inner.diagonal(dim1=1, dim2=2).sum(1) * scale**0.5
-    return Draws(energy, share, normal_anisotropy(1.0, cross, share, trace, rank, width), held)
+    return ColouredDraws(energy, share, normal_anisotropy(1.0, cross, share, trace, rank, width), held)
 
 
 def _gradient_rows(g: object, name: str = "g") -> Tensor:

@@ -16,7 +16,15 @@ from torch import Tensor
 from ..geometry.inference import NUM_DRAWS, draw_p
 from ..geometry.moments import Moments
 from ..geometry.projections import Projections
-from ..geometry.subspace import Draws, SecondMoment, draw_shares, eigenbasis, haar_anisotropy, normal_energy
+from ..geometry.subspace import (
+    ColouredDraws,
+    Draws,
+    SecondMoment,
+    coloured_draws,
+    even_draws,
+    haar_anisotropy,
+    normal_energy,
+)
 from .controls import DRAWN, POPULATIONS, TRUE
 from .frame import Block, Frame
 from .grid import Grid, curve_ranks
@@ -46,7 +54,7 @@ class Gauge:
         self, frame: Frame, moments: Mapping[str, Moments], activations: Moments, counts: Float[Tensor, "b1 u"]
     ) -> None:
         self.true = SecondMoment.of(moments["true"])
-        values, own = eigenbasis(self.true.matrix)
+        values, own = self.true.eigen
         self.frame = frame.with_oracle(own)
         self.activations = activations
         self.num_rows = moments["true"].count
@@ -62,7 +70,7 @@ class Gauge:
             self._all["h"] = Projections(frame.principal, num_units, centre=activations.mean)
             self._all["true"] = Projections(frame.principal, num_units)
             spread = ((activations.covariance @ own) * own).sum(0) / activations.covariance.trace()
-            self._oracle = (values.clamp(min=0) / self.true.trace).cumsum(0), spread.cumsum(0)
+            self._oracle = (values / self.true.trace).cumsum(0), spread.cumsum(0)
         self._energies: dict[str, Tensor] = {}  # by population, once the sums are complete
         self._drawn: dict[tuple[str, int], Draws] = {}  # the same for every proxy
         for name, moment in moments.items():
@@ -120,7 +128,7 @@ class Gauge:
         draws = None
         if not self.plain and any(control in DRAWN for control in controls):
             outside = self.frame.basis(proxy, rank)
-            draws = draw_shares(self.true, self.activations.covariance, rank, NUM_DRAWS, outside=outside)
+            draws = even_draws(self.true, rank, NUM_DRAWS, outside=outside)
         p_energy = draw_p(float(own.energy[0]), draws.energy) if draws else None
         p_anisotropy = draw_p(float(own.anisotropy[0]), draws.anisotropy) if draws else None
         write(key, "energy_share", own.energy, p=p_energy, chance=chance, keep=True)
@@ -134,7 +142,7 @@ class Gauge:
         write(beside, "energy_share", normal, chance=chance, draws=draws and draws.energy)
         write(beside, "anisotropy_share", own.normal_anisotropy, draws=draws and draws.anisotropy, keep=True)
         if draws is not None:
-            write(beside, "captured_variance", draws.variance.mean(), chance=chance, draws=draws.variance)
+            write(beside, "captured_variance", normal_energy(self.captured(block), rank, width), chance=chance)
         for control in () if self.plain else controls:
             beside, place = key | {"control": control}, (proxy, rank, control)
             if control in self.sums:
@@ -167,21 +175,24 @@ class Gauge:
         """Controls that are a distribution of subspaces: interval over draws, mean exact where it is known."""
         colour = DRAWN[control]
         if (control, rank) not in self._drawn:
-            matrix = colour and colour(self.frame)
-            draws = draw_shares(self.true, self.activations.covariance, rank, NUM_DRAWS, colour=matrix)
-            self._drawn[(control, rank)] = draws
+            covariance = self.activations.covariance
+            self._drawn[(control, rank)] = (
+                coloured_draws(self.true, covariance, colour(self.frame), rank, NUM_DRAWS)
+                if colour
+                else even_draws(self.true, rank, NUM_DRAWS)
+            )
         drawn = self._drawn[(control, rank)]
-        energy, anisotropy, variance = drawn.energy.mean(), drawn.anisotropy.mean(), drawn.variance.mean()
-        if colour is None:
-            even = float("nan") if self.true.is_even else haar_anisotropy(1.0, 0.0, rank, self.true.width)
-            energy = variance = torch.tensor(chance)
-            anisotropy = torch.tensor(even)
-        write(key, "energy_share", energy, chance=chance, draws=drawn.energy)
-        write(key, "anisotropy_share", anisotropy, draws=drawn.anisotropy)
-        write(key, "captured_variance", variance, chance=chance, draws=drawn.variance)
-        if colour is not None:  # normals of even draws are even draws
-            beside = {**key, "control": f"{control}/random_normal"}
-            write(beside, "anisotropy_share", drawn.normal_anisotropy.mean(), draws=drawn.normal_anisotropy)
+        if isinstance(drawn, ColouredDraws):
+            write(key, "energy_share", drawn.energy.mean(), chance=chance, draws=drawn.energy)
+            write(key, "anisotropy_share", drawn.anisotropy.mean(), draws=drawn.anisotropy)
+            write(key, "captured_variance", drawn.variance.mean(), chance=chance, draws=drawn.variance)
+            own_normals = {**key, "control": f"{control}/random_normal"}
+            write(own_normals, "anisotropy_share", drawn.normal_anisotropy.mean(), draws=drawn.normal_anisotropy)
+            return
+        even = float("nan") if self.true.is_even else haar_anisotropy(1.0, 0.0, rank, self.true.width)
+        write(key, "energy_share", torch.tensor(chance), chance=chance, draws=drawn.energy)
+        write(key, "anisotropy_share", torch.tensor(even), draws=drawn.anisotropy)
+        write(key, "captured_variance", torch.tensor(chance), chance=chance)
 
     def _write_curve(self, write: Write, grid: Grid) -> None:
         """The capture curve: shares of the leading k principal directions for k up to all, and the oracle's."""
