@@ -16,6 +16,7 @@ from rich.live import Live
 
 import anisoscope as an
 from anisoscope.cli.demo import _Watch
+from anisoscope.lab.twins import glance
 from house.documents import check_command
 
 COMMANDS = ("demo", "report", "explain")
@@ -68,6 +69,27 @@ def test_the_demo_leaves_two_finished_runs(smoke_demo):
         } <= statistics
         controls = set(run.metrics()["control"].to_pylist())
         assert {"random_normal", "sampled_labels", "permuted_labels", "common_gradient", "oracle"} <= controls
+
+
+def test_the_live_table_shows_medians_over_the_blocks(smoke_demo):
+    run = an.open_run(smoke_demo[1] / "encoder")
+    step = max(run.metrics()["step"].to_pylist())
+    width, rank = run.manifest["layers"][-1]["width"], run.manifest["layers"][-1]["primary_rank"]
+
+    def median(column: str, where: str) -> float:
+        query = f"select median({column}) m from metrics where step = {step} and view = 'bearing' and depth > 0 and "
+        return run.sql(query + where).to_pylist()[0]["m"]
+
+    share = f"statistic = 'energy_share' and proxy = 'pca' and rank = {rank} and control = "
+    (loss,) = run.sql(f"select value from metrics where step = {step} and statistic = 'loss'")["value"].to_pylist()
+    assert glance(run.sql(f"from metrics where step = {step}"), "bearing", width) == {
+        "loss": loss,
+        "tangent share": median("value", f"{share} ''"),
+        "random others": median("value", f"{share} 'random_normal'"),
+        "sampled labels": median("value", f"{share} 'sampled_labels'"),
+        "chance": median("chance", f"{share} ''"),
+        "anisotropy": median("value", "statistic = 'anisotropy' and control = ''"),
+    }
 
 
 def test_report_json_is_one_array_alone(smoke_demo, tmp_path):

@@ -19,7 +19,7 @@ from ..capture.windows import read_text
 from ..claims.words import summary
 from ..lab.corpus import embedded_corpus
 from ..lab.presets import PRESETS
-from ..lab.twins import train_twins
+from ..lab.twins import OBJECTIVE, train_twins
 from ..run import open_runs
 from ..store.writer import looks_in, refuse_unwritable
 from .printing import Json, conclude, quiet, stderr, stdout
@@ -48,7 +48,7 @@ def demo(
     """
     chosen = PRESETS[preset]
     out = _free_folder(Path("runs/demo")) if out is None else out
-    for kind in ("decoder", "encoder"):
+    for kind in OBJECTIVE:
         refuse_unwritable(out / kind)
     page = out / "report.html"
     words, source = (embedded_corpus(), "the embedded corpus") if text is None else read_text(text)
@@ -84,7 +84,7 @@ def _free_folder(path: Path) -> Path:
 
 def _interrupted(out: Path) -> int:
     console = stderr()
-    runs = [path for path in (out / "decoder", out / "encoder") if looks_in(path)]
+    runs = [path for path in map(out.joinpath, OBJECTIVE) if looks_in(path)]
     if runs:
         console.print(f"Stopped. What was measured is kept: anisoscope report {' '.join(map(str, runs))}")
         console.print(f"To start again give another folder with --out, or delete {out} first.")

@@ -13,12 +13,14 @@ from ..capture.windows import Windows, spread
 from ..errors import TextError
 from ..loops.scope import Scope
 from ..protocol.observe import primary_rank
+from ..store.vocabulary import OBJECTIVES
 from .model import ModelConfig, build
 from .presets import Preset
 from .tokenizer import MASK, train_tokenizer
 from .train import split, train
 
-OBJECTIVE: dict[str, Literal["causal", "masked"]] = {"decoder": "causal", "encoder": "masked"}
+# decoder: causal, encoder: masked
+OBJECTIVE: dict[str, Literal["causal", "masked"]] = {OBJECTIVES[name].title: name for name in ("causal", "masked")}
 
 
 class Progress(Protocol):
