@@ -182,8 +182,11 @@ def test_layers_in_two_camps_persist_in_nothing(planted: Planted) -> None:
 @pytest.mark.parametrize(
     ("steps", "lacking"),
     [
-        ((0, 10, 40, 100), "needs at least 8 looks (there are 4): look more often with every="),
-        ((0, 20, 30, 40, 50, 60, 70, 80), "needs a look within the first 10% of training: look more often with every="),
+        ((0, 10, 40, 100), "needs at least 8 looks (there are 4): look more often with every=N"),
+        (
+            (0, 20, 30, 40, 50, 60, 70, 80),
+            "needs a look within the first 10% of training: look more often with every=N",
+        ),
         ((5, 10, 20, 30, 40, 50, 60, 70), "needs a look at step 0"),
     ],
 )
@@ -250,4 +253,4 @@ def test_an_inconclusive_half_says_what_it_lacks(swap: bool, pair: Callable) -> 
 def test_one_architecture_is_not_both(planted: Planted) -> None:
     joint = planted(worlds.tangent, objective="causal", seed=2).claims()[-1]
     assert joint.sentence == "inconclusive: needs a run of an encoder"
-    assert planted(worlds.tangent).claims()[-1].sentence == "inconclusive: needs a run of an encoder and of a decoder"
+    assert planted(worlds.tangent).claims()[-1].sentence == "inconclusive: needs a run of a decoder and of an encoder"

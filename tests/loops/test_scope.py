@@ -445,7 +445,7 @@ def test_a_first_look_that_fails_is_told_before_training(tmp_path: Path, monkeyp
 
 def test_a_rank_that_no_layer_can_have_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     Loop().watched(tmp_path / "run", 4, ranks=(2, 6))
-    assert warnings_in(caplog) == ["anisoscope: ranks [6] are left out: wanted at most half of the width, 8"]
+    assert warnings_in(caplog) == ["anisoscope: ranks [6] are left out: wanted at most half of a layer's width"]
 
 
 def test_notices_are_in_the_manifest_and_in_the_log_at_info_once(

@@ -256,6 +256,14 @@ def test_no_gradients_at_all_gives_shapes_only() -> None:
     assert not seen.faults
 
 
+def test_ranks_that_no_layer_can_have_are_told_where_somebody_asked_for_them() -> None:
+    h, g, sequences, _ = arrays(1)
+    look = a_look(h, g, sequences)
+    with pytest.warns(UserWarning, match=r"ranks \[9, 40\] are left out: wanted at most half of a layer's width"):
+        an.measure(look, ranks=(2, 9, 40))
+    an.measure(look)  # nobody asked for 32: warnings are errors here
+
+
 def test_ranks_that_cannot_be_are_left_out_with_a_notice() -> None:
     h, g, sequences, _ = arrays(14)
     seen = Protocol((2, 8, 9, 40)).observe(a_look(h, g, sequences))

@@ -265,10 +265,11 @@ def test_loss_is_the_mean_over_test_positions_that_enter_it() -> None:
         for chunk in source(half, labels):
             yield chunk._replace(loss=losses[chunk.rows])
 
-    seen = stored(Protocol((2,)).observe(replace(look, scan_source=scan)))
+    seen = stored(Protocol((2,)).observe(replace(look, scan_source=scan, facts={"vocabulary": 50})))
     (row,) = [row for row in seen if row["statistic"] == "loss"]
     inside = ~slow.halves(sequences) & bearing
     assert row["value"] == pytest.approx(float(losses.numpy()[inside].mean()), rel=1e-6)
     assert row["n"] == inside.sum()
     assert row["low"] < row["value"] < row["high"]
+    assert row["chance"] == pytest.approx(np.log(50)), "of a uniform guess"
     assert row["layer"] == ""

@@ -48,6 +48,7 @@ class Passes:
         self.device = parameter.device
         self._targets: dict[Half, Tensor | None] = {half: windows.targets(half) for half in HALVES}
         self.labels: tuple[str, ...] = LABELS
+        self._vocabulary: int | None = None  # unknown where the objective gives the loss alone
         self.sites = self._probe()
         self.positions: Positions = windows.positions(self._targets)
         if "permuted" in self.labels:
@@ -65,6 +66,7 @@ class Passes:
             "source": "model",
             "class": type(self.model).__name__,
             "num_parameters": sum(parameter.numel() for parameter in self.model.parameters()),
+            "vocabulary": self._vocabulary,
             "fingerprint": names.hexdigest()[:16],
             "dtype": str(next(self.model.parameters()).dtype).removeprefix("torch."),
             "device": str(self.device),
@@ -87,6 +89,7 @@ class Passes:
                     f"{error}; are there more tokens than it has positions, or tokens of another tokenizer?"
                 ) from error
             if logits is not None:
+                self._vocabulary = logits.shape[-1]
                 loss = logits.float().sum()
                 top = max(int(self.windows.ids(half).max()) for half in HALVES)
                 if targets is None and top >= logits.shape[-1]:

@@ -36,7 +36,8 @@ def both_architectures(runs: Sequence[Evidence]) -> Verdict:
     weak = next((verdict for verdict in energy + anisotropy if verdict.outcome == outcome), energy[0])
     effects = [verdict.replicates for verdict in energy]
     if any(effect is None for effect in effects):
-        return Verdict(outcome=outcome, sentence=f"{outcome}: {weak.sentence}", details=details, **names)
+        told = weak.sentence if weak.outcome == outcome else f"{outcome} (they disagree)"
+        return Verdict(outcome=outcome, sentence=told, details=details, **names)
     # The smaller effect is the one nearer to none: of negative ones the largest number.
     stack = np.stack(effects)  # type: ignore[arg-type]
     least = np.max(stack, axis=0) if (stack[:, 0] < 0).all() else np.min(stack, axis=0)

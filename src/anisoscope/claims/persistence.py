@@ -22,16 +22,16 @@ def early_and_persistent(evidence: Evidence) -> Verdict:
     steps = [step for step in evidence.steps if step is not None]
     total = evidence.num_steps
     if total is None:
-        lacking = "the planned number of steps: give num_steps="
+        lacking = "the planned number of steps: give num_steps=N"
         return Verdict(outcome="inconclusive", sentence=f"inconclusive: needs {lacking}", would_change=lacking, **name)
     early = [step for step in steps if 0 < step <= _EARLY * total]
     few = too_few_sequences(evidence)
     lacking = (
         few.would_change
         if few
-        else f"at least 8 looks (there are {len(steps)}): look more often with every="
+        else f"at least 8 looks (there are {len(steps)}): look more often with every=N"
         if len(steps) < 8
-        else "a look within the first 10% of training: look more often with every="
+        else "a look within the first 10% of training: look more often with every=N"
         if not early
         else ""
     )

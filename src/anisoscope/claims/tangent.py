@@ -10,7 +10,7 @@ import numpy as np
 
 from .evidence import Evidence, Way
 from .replicates import Replicates, discoveries, interval, log2_first_order, log_odds, median
-from .verdict import Explanation, Robustness, Ruling, Test, Verdict, mixed_by_depth, rule
+from .verdict import Explanation, Robustness, Ruling, Test, Verdict, mixed_by_depth, rule, suffice_in_words
 
 SMALLEST_BITS = float(np.log2(1.5))
 SMALLEST_EXCESS = 0.05
@@ -251,7 +251,7 @@ def _facts(evidence: Evidence, question: _Question, way: Way) -> dict[str, float
 def _sentence(question: _Question, ruling: Ruling, explained: Sequence[Explanation], found: Mapping[str, float]) -> str:
     words = ruling.outcome + (f" ({ruling.reason})" if ruling.reason else "")
     if ruling.outcome in ("supported", "reversed"):
-        words += "".join(f", and {one.suffices_in_words}" for one in explained if one.suffices)
+        words += "".join(f", and {told}" for told in suffice_in_words(explained))
     if not found:
         return words
     return f"{words}: " + question.words.format(share=found["share"], beside=100 * found["beside"])

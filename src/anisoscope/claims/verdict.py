@@ -33,18 +33,27 @@ class Explanation:
         return self.share >= AS_MUCH
 
     @property
-    def suffices_in_words(self) -> str:
-        """Said of one that does, within a sentence."""
-        rival = CONTROLS[self.name].rival if self.name in CONTROLS else ""
-        return f"{rival or self.title} {'do the same' if self.how == 'in its place' else 'accounts for it'}"
-
-    @property
     def title(self) -> str:
         """What it is called as a rival: what is taken out is named by itself, not by what is left."""
         if self.name not in CONTROLS:
             return self.name
         term = CONTROLS[self.name]
         return term.rival if self.how == "taken out" and term.rival else term.title
+
+
+def suffice_in_words(explained: Sequence[Explanation]) -> list[str]:
+    """Those that do as much as the effect itself, within a sentence.
+
+    >>> suffice_in_words([Explanation(name, 1.0, 0.9, 1.1, "in its place") for name in ("permuted_labels", "x")])
+    ['permuted labels and x do the same']
+    """
+
+    def named(how: str) -> list[str]:
+        rivals = [one for one in explained if one.suffices and one.how == how]
+        return [CONTROLS[one.name].rival or one.title if one.name in CONTROLS else one.name for one in rivals]
+
+    same = " and ".join(named("in its place"))
+    return [f"{same} do the same"] * bool(same) + [f"{name} accounts for it" for name in named("taken out")]
 
 
 @dataclass(frozen=True)

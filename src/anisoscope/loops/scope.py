@@ -104,10 +104,9 @@ class Scope:
         self._told: set[str] = set()
         self._look_s = 0.0
         self._notices: list[str] = []
-        width = max(site.width for site in self._passes.sites)
-        ignored = [rank for rank in self._protocol.ranks if 2 * rank > width]
+        ignored = self._protocol.ignored_ranks(self._passes.sites)
         if ignored:
-            self._tell("ranks", f"ranks {ignored} are left out: wanted at most half of the width, {width}")
+            self._tell("ranks", f"ranks {ignored} are left out: wanted at most half of a layer's width")
 
     def __enter__(self) -> "Scope":
         self._due(0)  # step 0 is always looked at; a schedule that fails shall say so before anything is written

@@ -58,6 +58,9 @@ def measure(
     if len(looks) > 1 and (None in steps or steps != sorted(set(steps))):  # type: ignore[type-var]
         raise InputError(f"looks are of steps {steps}; wanted known steps, each once, in rising order: give step=")
     protocol = Protocol(ranks, proxies, num_steps, seed)
+    ignored = protocol.ignored_ranks(looks[0].sites)
+    if ignored:
+        warnings.warn(f"ranks {ignored} are left out: wanted at most half of a layer's width", stacklevel=2)
     writer = None if run is None else Writer(os.fspath(run), manifest_of(looks[0], protocol))
     tables: list[pa.Table] = []
     notices: list[str] = []
@@ -74,10 +77,8 @@ def measure(
             for where, reason in seen.faults:
                 writer.fault(look.step, where, reason)
             tables.append(writer.commit(look.step, seen.rows, seen.replicates, seen.bases))
-        if writer is not None:
-            writer.update(notices=notices)
         finished = True
     finally:
         if writer is not None:
-            writer.close(finished)
+            writer.close(finished, notices=notices)
     return pa.concat_tables(tables)

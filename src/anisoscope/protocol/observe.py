@@ -5,6 +5,7 @@ test half: moments of activations and gradients -> test half again: per-sequence
 finished second moments -> rows.
 """
 
+import math
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -107,6 +108,11 @@ class Protocol:
         self.num_steps = num_steps
         self.seed = seed
         self._num_looks = 0
+
+    def ignored_ranks(self, sites: Sequence[Site]) -> list[int]:
+        """Ranks that somebody asked for and no layer can have: above half of every width."""
+        asked = () if self.ranks == DEFAULT_RANKS else self.ranks
+        return [rank for rank in asked if all(2 * rank > site.width for site in sites)]
 
     @property
     def config(self) -> dict[str, Any]:
@@ -364,7 +370,9 @@ class _Measurement:
         units[0].index_add_(0, self.units, losses.double() * bearing)
         units[1].index_add_(0, self.units, bearing.double())
         value = (self.counts @ units[0]) / (self.counts @ units[1])
-        self._row({"step": self.look.step}, "loss", value, int(bearing.sum()))
+        vocabulary = self.look.facts.get("vocabulary")
+        even = math.log(vocabulary) if vocabulary else None
+        self._row({"step": self.look.step}, "loss", value, int(bearing.sum()), chance=even)
 
     def _write_gradient_rows(self, site: Site, view: str, gauge: Gauge, write: Callable[..., None]) -> None:
         """How many rows had no gradient, and how much energy lies in the mean gradient."""

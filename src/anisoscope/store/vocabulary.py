@@ -293,7 +293,29 @@ OBJECTIVES = _terms(
     Term("masked", "encoder", "fills in masked tokens", "4"),
 )
 
-ALL = STATISTICS | CONTROLS | PROXIES | VIEWS | REGIMES | GRADIENTS | SITES | OBJECTIVES
+# Words of the trade that stand in tables and verdicts.
+WORDS = _terms(
+    "word",
+    Term(
+        "chance",
+        "chance",
+        "what a number would be if the directions had nothing to do with what is measured in them; for a share of "
+        "gradient energy in k directions of D it is k / D",
+        "5",
+    ),
+    Term(
+        "bits",
+        "bits",
+        "doublings: log2 of how many times larger. 1 bit is twice as much, 2 bits four times, 0 bits no difference",
+        "9",
+    ),
+    Term("proxy", "proxy", "directions fitted from activations alone, in the hope that gradients lie in them", "3"),
+    Term("rank", "rank", "k, the number of directions that a proxy has", "3"),
+    Term("look", "look", "one measurement at one step, in a pass of its own on held-out windows", "3"),
+    Term("view", "view", "which positions are counted: all, clean, bearing or other", "4"),
+)
+
+ALL = STATISTICS | CONTROLS | PROXIES | VIEWS | REGIMES | GRADIENTS | SITES | OBJECTIVES | WORDS
 
 
 _COLUMNS = {
