@@ -11,7 +11,6 @@ from .rows import Row, RunRows
 from .words import title_of
 
 _HEIGHT = 420
-_APART = 0.032  # of the width, between points that would cover one another
 _SHOWN = "datum.look === look && datum.depth === depth"
 
 
@@ -38,7 +37,7 @@ def capture_curve(run: RunRows, depth: int) -> Drawing | None:
         chart,
         _HEIGHT,
         curve=records(lines, *said, "chance"),
-        points=records(_side_by_side(points), *said, "at", "name", "interval"),
+        points=records(points, *said, "name", "interval"),
         ends=records([{"x": 0, "y": 0}, {"x": 1, "y": 1}], "x", "y"),
         looks=records(
             [{"look": at, "step": f"step {in_words(run.steps[look])}"} for look, at in stills.items()], "look", "step"
@@ -46,21 +45,9 @@ def capture_curve(run: RunRows, depth: int) -> Drawing | None:
     )
 
 
-def _side_by_side(points: Sequence[Row]) -> Iterator[Row]:
-    """Controls with the very directions of the measurement (other labels, other weights) would cover one another.
-
-    They differ in height alone: each stands `at` a place of its own, on the side with more room.
-    """
-    taken: dict[tuple[int, int, float], int] = {}
-    for row in points:
-        where = row["look"], row["depth"], row["x"]
-        taken[where] = taken.get(where, -1) + 1
-        yield row | {"at": row["x"] + taken[where] * (-_APART if row["x"] > 0.5 else _APART)}
-
-
-def _x(field: str = "x") -> alt.X:
+def _x() -> alt.X:
     scale = alt.Scale(domain=[0, 1], nice=False)
-    return alt.X(f"{field}:Q", title="share of the activations' variance", axis=PERCENT, scale=scale)
+    return alt.X("x:Q", title="share of the activations' variance", axis=PERCENT, scale=scale)
 
 
 def _y(field: str = "y") -> alt.Y:
@@ -91,11 +78,14 @@ def _points(kinds: Sequence[str]) -> Iterator[alt.Chart]:
     bars = alt.Color("series:N", legend=None, scale=scale(kinds, "paint"))
     fill = alt.Fill("series:N", legend=None, scale=scale(kinds, "paint"))
     shape = alt.Shape("series:N", legend=None, scale=scale(kinds, "shape"))
-    size = {"condition": {"test": "datum.series === ''", "value": 330}, "value": 90}
+    # The measurement is a ring: controls with its very directions (other labels, other weights) lie above and below it.
+    mine = "datum.series === ''"
+    size = {"condition": {"test": mine, "value": 330}, "value": 64}
+    see_through = {"condition": {"test": mine, "value": 0.35}, "value": 1}
     tooltip = tips("name", "rank", "x", "y", "between", "n")
-    yield base.mark_rule(strokeWidth=1.2, opacity=0.7).encode(_x("at"), _y("low"), alt.Y2("high:Q"), color=bars)
-    dots = base.mark_point(filled=True, opacity=1, stroke=PAPER, strokeWidth=1)
-    yield dots.encode(_x("at"), _y(), fill=fill, shape=shape, size=size, tooltip=tooltip)
+    yield base.mark_rule(strokeWidth=1.2, opacity=0.7).encode(_x(), _y("low"), alt.Y2("high:Q"), color=bars)
+    dots = base.mark_point(filled=True, opacity=1, stroke=PAPER, strokeWidth=0.5)
+    yield dots.encode(_x(), _y(), fill=fill, fillOpacity=see_through, shape=shape, size=size, tooltip=tooltip)
 
 
 def _step() -> alt.Chart:

@@ -59,10 +59,10 @@ FIGURES = {
         "Each line adds directions one by one: none at the bottom left, all of them at the top right. Above the dotted "
         "diagonal, gradients prefer the leading directions more than the activations themselves do. Between chance and "
         "the diagonal they hold more of the gradient than random directions would, yet less than of the activations. "
-        "The oracle is the most that any directions could hold. The large blue point is what the verdicts are about; "
+        "The oracle is the most that any directions could hold. The large pale point is what the verdicts are about; "
         "others are controls with as many directions. Those with the same directions (other labels, other weights) "
-        "differ from it in height alone, and stand beside it. Bars and pale band: 95% over test sequences (random and "
-        "variance-matched directions: 95% over random draws).",
+        "differ from it in height alone: inside it they do as much. Bars and pale band: 95% over test sequences "
+        "(random and variance-matched directions: 95% over random draws).",
         _NO_GRADIENTS,
     ),
     "energy": (
