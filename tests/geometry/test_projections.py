@@ -1,5 +1,7 @@
 """Sums by sequence: replicates against the rows repeated, influences against finite differences of the slow share."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +9,7 @@ import torch
 from anisoscope.geometry.inference import resampling_counts
 from anisoscope.geometry.moments import Moments
 from anisoscope.geometry.projections import Projections, sum_by_unit
-from anisoscope.geometry.subspace import SecondMoment
+from anisoscope.geometry.subspace import SecondMoment, anisotropy_inside, anisotropy_removed, normal_anisotropy
 from reference import shares
 
 WIDTH, UNITS = 8, 9
@@ -15,6 +17,22 @@ LENGTHS = np.array([3, 7, 1, 12, 5, 5, 20, 2, 6])  # sequences of unequal length
 UNIT = np.repeat(np.arange(UNITS), LENGTHS)
 COUNTS = resampling_counts(UNITS, 40)
 BLOCKS = {"first": slice(0, 3), "second": slice(3, 5), "overlap": slice(5, 7)}
+
+
+# (score of the parts at a rank, the slow one of a second moment and a basis)
+SCORES = [
+    (lambda k, parts, width=WIDTH: anisotropy_inside(parts), shares.anisotropy_share),
+    (lambda k, parts, width=WIDTH: normal_anisotropy(parts, k, width), shares.normal_anisotropy),
+    (lambda k, parts: anisotropy_removed(parts, k, WIDTH), shares.anisotropy_removed),
+    (
+        lambda k, parts: anisotropy_removed(parts, k, WIDTH, padded=True),
+        partial(shares.anisotropy_removed, padded=True),
+    ),
+]
+
+
+def rank(name: str) -> int:
+    return BLOCKS[name].stop - BLOCKS[name].start
 
 
 def rows(seed: int) -> np.ndarray:
@@ -83,8 +101,8 @@ def weighted(g: np.ndarray, weights: np.ndarray, centre: bool) -> np.ndarray:
 @pytest.mark.parametrize("name", BLOCKS)
 def test_anisotropy_replicates_are_the_first_order_ones(name: str, centre: bool) -> None:
     g, q = rows(4), directions()[:, BLOCKS[name]]
-    share, normal = (one.numpy() for one in sums(g, centre).anisotropy(name, COUNTS))
-    for got, slow in ((share, shares.anisotropy_share), (normal, shares.normal_anisotropy)):
+    for score, slow in SCORES:
+        got = sums(g, centre).anisotropy(name, partial(score, q.shape[1]), COUNTS).numpy()
 
         def of(g: np.ndarray, weights: np.ndarray, slow: object = slow) -> float:
             return slow(weighted(g, weights, centre), q)
@@ -101,7 +119,8 @@ def test_influences_of_a_share_sum_to_zero() -> None:
     found = sums(rows(5))
     twice = torch.full((1, UNITS), 2.0, dtype=torch.float64)
     for name in BLOCKS:
-        for one in found.anisotropy(name, torch.cat([twice / 2, twice])):
+        for score, _ in SCORES:
+            one = found.anisotropy(name, partial(score, rank(name)), torch.cat([twice / 2, twice]))
             assert float(one[1]) == pytest.approx(float(one[0]), abs=1e-12)
 
 
@@ -110,7 +129,8 @@ def test_rows_added_in_pieces() -> None:
     whole, pieces = sums(g), sums(g, pieces=10)
     torch.testing.assert_close(pieces.energies(COUNTS), whole.energies(COUNTS), rtol=1e-12, atol=0)
     for name in BLOCKS:
-        for one, other in zip(pieces.anisotropy(name, COUNTS), whole.anisotropy(name, COUNTS), strict=True):
+        for score, _ in SCORES:
+            one, other = (each.anisotropy(name, partial(score, rank(name)), COUNTS) for each in (pieces, whole))
             torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
 
 
@@ -120,7 +140,8 @@ def test_single_precision_at_any_scale(scale: float) -> None:
     single, double = sums(g), sums(rows(7))
     torch.testing.assert_close(single.energies(COUNTS), double.energies(COUNTS), rtol=1e-5, atol=1e-7)
     for name in BLOCKS:
-        for one, other in zip(single.anisotropy(name, COUNTS), double.anisotropy(name, COUNTS), strict=True):
+        for score, _ in SCORES:
+            one, other = (each.anisotropy(name, partial(score, rank(name)), COUNTS) for each in (single, double))
             torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
 
 
@@ -129,7 +150,7 @@ def test_one_direction_among_two_has_no_normal_anisotropy() -> None:
     g = torch.from_numpy(rows(8)[:, :2])
     found = Projections(torch.eye(2).double()[:, :1], UNITS, SecondMoment.of(Moments.of(g)), {"q": slice(0, 1)})
     found.add(g, torch.from_numpy(UNIT))
-    share, normal = found.anisotropy("q", COUNTS)
+    share, normal = (found.anisotropy("q", partial(score, 1, width=2), COUNTS) for score, _ in SCORES[:2])
     assert torch.isfinite(share).all()
     assert torch.isnan(normal).all()
 

@@ -171,3 +171,11 @@ def test_a_round_cloud_gives_what_is_said_of_it(n: int, width: int) -> None:
 
 def test_a_spectrum_is_printed_beside_a_round_one() -> None:
     assert "anisotropy 0.952, of a round cloud" in repr(spectrum(planted([10.0, 2.0, 1.0])))
+
+
+def test_too_few_rows_are_told() -> None:
+    few, many = spectrum(a_cloud(13, n=10)), spectrum(a_cloud(13, n=11))
+    assert few.rank_limited
+    assert not many.rank_limited
+    assert "10 rows of width 10, fewer than it takes: the scores report the sample size" in repr(few)
+    assert "fewer" not in repr(many)

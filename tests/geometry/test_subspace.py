@@ -10,7 +10,10 @@ from scipy import stats
 from anisoscope.errors import InputError
 from anisoscope.geometry.moments import Moments
 from anisoscope.geometry.subspace import (
+    ColouredDraws,
+    Parts,
     SecondMoment,
+    anisotropy_removed,
     anisotropy_share,
     coloured_draws,
     eigenbasis,
@@ -226,8 +229,8 @@ def test_closed_forms_of_the_random_normal_control(width: int, k: int) -> None:
     s, found = shares.second_moment(g), moment(g)
     cross = torch.from_numpy(q).T @ found.deviator
     inner = cross @ torch.from_numpy(q)
-    parts = (found.power, float(cross.square().sum()), float(inner.square().sum()), float(inner.trace()))
-    assert normal_anisotropy(*parts, rank=k, width=width) == pytest.approx(shares.normal_anisotropy(s, q), rel=1e-9)
+    parts = Parts(found.power, float(cross.square().sum()), float(inner.square().sum()), float(inner.trace()), 0.0)
+    assert normal_anisotropy(parts, rank=k, width=width) == pytest.approx(shares.normal_anisotropy(s, q), rel=1e-9)
     rng = np.random.default_rng(16)
     draws = [shares.haar(rng, width, k, outside=q) for _ in range(4000)]
     energy = np.array([np.trace(n.T @ s @ n) / np.trace(s) for n in draws])
@@ -242,8 +245,8 @@ def test_closed_forms_of_the_random_normal_control(width: int, k: int) -> None:
 
 
 def test_the_normal_control_needs_room() -> None:
-    assert np.isnan(normal_anisotropy(1.0, 0.1, 0.1, 0.0, rank=6, width=10))
-    assert np.isnan(normal_anisotropy(1.0, 0.1, 0.1, 0.0, rank=1, width=2))
+    assert np.isnan(normal_anisotropy(Parts(1.0, 0.1, 0.1, 0.0, 1.0), rank=6, width=10))
+    assert np.isnan(normal_anisotropy(Parts(1.0, 0.1, 0.1, 0.0, 1.0), rank=1, width=2))
 
 
 def drawn(**options: object) -> tuple[object, np.ndarray, np.ndarray]:
@@ -261,13 +264,22 @@ def assert_same_distribution(found: object, bases: list[np.ndarray], s: np.ndarr
         "energy": [np.trace(q.T @ s @ q) / np.trace(s) for q in bases],
         "anisotropy": [shares.anisotropy_share(s, q) for q in bases],
         "normal_anisotropy": [shares.normal_anisotropy(s, q) for q in bases],
+        "removed": [shares.anisotropy_removed(s, q) for q in bases],
         "variance": [np.trace(q.T @ covariance @ q) / np.trace(covariance) for q in bases],
     }
     for name, values in explicit.items():
-        if not hasattr(found, name):
-            continue  # evenly drawn: known in closed form
-        mine = getattr(found, name).numpy()
-        assert mine.min() >= 0
+        if name == "variance":
+            if not isinstance(found, ColouredDraws):
+                continue  # evenly drawn: known in closed form
+            mine = found.variance.numpy()
+        else:
+            mine = {
+                "energy": found.energy,
+                "anisotropy": found.anisotropy,
+                "normal_anisotropy": normal_anisotropy(found.parts, 3, 10),
+                "removed": anisotropy_removed(found.parts, 3, 10),
+            }[name].numpy()
+        assert name == "removed" or mine.min() >= 0
         assert mine.max() <= 1 + 1e-6
         gap = abs(mine.mean() - np.mean(values)) / np.hypot(stats.sem(mine), stats.sem(values))
         assert gap < 4, f"{name}: means {gap:.1f} standard errors apart"

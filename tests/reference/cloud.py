@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from reference import shares
+
 
 def singular_values(x: np.ndarray, centred: bool = True) -> np.ndarray:
     x = np.asarray(x, np.float64)
@@ -50,6 +52,7 @@ def scores(x: np.ndarray) -> dict[str, float]:
         "effective_rank_eigenvalues": float(np.exp(entropy(values))),
         "participation_ratio": ratio,
         "isoscore": (ratio - 1) / (width - 1),
+        "isoscore_star": shares.isoscore_star(np.cov(x.T, bias=True).reshape(width, width)) if width > 1 else np.nan,
         "stable_rank": values.sum() / values[0],
         "spectral_exponent": exponent(values),
     }

@@ -64,6 +64,9 @@ def rows(
     if view != primary:
         return found
 
+    s = shares.second_moment(true)
+    found["", "anisotropy_removed"] = shares.anisotropy_removed(s, q)
+    found["", "anisotropy_removed_padded"] = shares.anisotropy_removed(s, q, padded=True)
     found |= both("next_directions", true, beside)
     found["next_directions", "captured_variance"] = shares.captured_variance(tested, beside)
     found |= both("oracle", true, best)

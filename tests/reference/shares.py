@@ -56,6 +56,23 @@ def normal_anisotropy(s: np.ndarray, q: np.ndarray) -> float:
     return float(above / (d * (d - 1) * (d + 2) * np.sum(z**2)))
 
 
+def isoscore_star(c: np.ndarray, z: float = 0.2) -> float:
+    """IsoScore as Rudman (2022) writes it, of the covariance shrunk towards a round one."""
+    d = len(c)
+    values = np.linalg.eigvalsh((1 - z) * c + z * np.trace(c) / d * np.eye(d))
+    normed = np.sqrt(d) * values / np.linalg.norm(values)
+    defect = np.linalg.norm(normed - 1) / np.sqrt(2 * (d - np.sqrt(d)))
+    share = (d - defect**2 * (d - np.sqrt(d))) ** 2 / d**2
+    return float((d * share - 1) / (d - 1))
+
+
+def anisotropy_removed(s: np.ndarray, q: np.ndarray, padded: bool = False) -> float:
+    """IsoScore* outside the subspace minus IsoScore* of all."""
+    normals = null_space(q.T)
+    outside = normals @ normals.T @ s @ normals @ normals.T if padded else normals.T @ s @ normals
+    return isoscore_star(outside) - isoscore_star(s)
+
+
 def haar(rng: np.random.Generator, width: int, rank: int, outside: np.ndarray | None = None) -> np.ndarray:
     """One random subspace: of the whole space, or of the complement of `outside`."""
     inside = np.eye(width) if outside is None else null_space(outside.T)

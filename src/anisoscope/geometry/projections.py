@@ -4,7 +4,7 @@ Axes: n rows, d coordinates, j directions, u units (sequences), b1 = 1 + replica
 A *block* is a slice of the directions whose columns are orthonormal: one proxy at one rank.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from .inference import first_order
-from .subspace import SecondMoment, haar_anisotropy, normal_anisotropy
+from .subspace import Parts, SecondMoment
 
 
 def sum_by_unit(values: Float[Tensor, "n j"], units: Int[Tensor, " n"], num_units: int) -> Float[Tensor, "u j"]:
@@ -48,7 +48,7 @@ class Projections:
             self._moment = moment
             self._scale = moment.power**-0.5  # the deviator at length one: tiny gradients do not vanish in float32
             along = (moment.deviator * self._scale) @ directions
-            self._cross = {name: float(along[:, block].square().sum()) for name, block in self.blocks.items()}
+            self._cross = {name: along[:, block].square().sum() for name, block in self.blocks.items()}
             self._inner = {name: directions[:, block].T @ along[:, block] for name, block in self.blocks.items()}
             self.power = torch.zeros(num_units, **zeros)
             self.cross = torch.zeros(num_units, num_directions, **zeros)
@@ -89,34 +89,38 @@ class Projections:
         return energy.clamp(min=0) / norm2[:, None]
 
     def anisotropy(
-        self, name: object, counts: Float[Tensor, "b1 u"]
-    ) -> tuple[Float[Tensor, " b1"], Float[Tensor, " b1"]]:
-        """A block's anisotropy share and the mean of its random normal controls, with first-order replicates; NaN
-        where the rows are spread evenly and have none.
+        self, name: object, score: Callable[[Parts], Tensor], counts: Float[Tensor, "b1 u"]
+    ) -> Float[Tensor, " b1"]:
+        """A score of a block's parts (`subspace.Parts`), free of scale, with its first-order replicates; NaN where the
+        rows are spread evenly.
         """
         if not self._anisotropic:
-            nothing = torch.full_like(counts[:, 0], float("nan"))
-            return nothing, nothing
+            return torch.full_like(counts[:, 0], float("nan"))
         block, width = self.blocks[name], self.directions.shape[0]
-        rank = block.stop - block.start
-        matrix = self._inner[name]
-        parts = (1.0, self._cross[name], float(matrix.square().sum()), float(matrix.trace()))
-        # Derivatives of |Z|^2, |Q'Z|^2, |Q'ZQ|^2 and tr Q'ZQ by a unit's weight; S enters through its sum over units.
-        count = self.count.sum()
-        even = self.norm2 / width  # the isotropic part that each unit takes out of its own second moment
-        d_power = 2 * self.power / count
-        d_cross = 2 * (self.cross[:, block].sum(1) - even * parts[3]) / count
-        d_inner = 2 * (self.inner[name] - even * parts[3]) / count
-        d_trace = (self.energy[:, block].sum(1) - even * rank) / count
-        d_power, d_cross, d_inner, d_trace = (d * self._scale for d in (d_power, d_cross, d_inner, d_trace))
-        share = parts[2]
-        normal = normal_anisotropy(*parts, rank=rank, width=width)
-        d_a2 = d_power - 2 * d_cross + d_inner
-        d_trace2 = 2 * parts[3] * d_trace
-        # The mean is linear in |A|^2 and (tr A)^2, A the deviator among the normals.
-        of_a2, of_trace2 = (haar_anisotropy(*unit, rank, width - rank) for unit in ((1.0, 0.0), (0.0, 1.0)))
-        d_normal = of_a2 * d_a2 + of_trace2 * d_trace2 - normal * d_power
-        return (
-            first_order(share, d_inner - share * d_power, counts),
-            first_order(normal, d_normal, counts),
+        inner = self._inner[name]
+        parts = torch.stack(
+            [
+                torch.ones_like(self.count[0]),
+                self._cross[name],
+                inner.square().sum(),
+                inner.trace(),
+                inner.new_tensor(self._moment.trace * self._scale / width),
+            ]
+        ).requires_grad_(True)
+        with torch.enable_grad():
+            value = score(Parts(*parts.unbind()))
+            (slope,) = torch.autograd.grad(value, parts)
+        # How each part changes with a unit's weight; S enters through its sum over units. `even` is the isotropic part
+        # that a unit takes out of its own second moment.
+        even, trace = self.norm2 / width, float(inner.trace())
+        by_unit = torch.stack(
+            [
+                2 * self.power,
+                2 * (self.cross[:, block].sum(1) - even * trace),
+                2 * (self.inner[name] - even * trace),
+                self.energy[:, block].sum(1) - even * (block.stop - block.start),
+                even,
+            ]
         )
+        influence = slope @ by_unit * (self._scale / self.count.sum())
+        return first_order(value.detach(), influence, counts)

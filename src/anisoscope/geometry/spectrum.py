@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -11,6 +12,8 @@ from torch import Tensor
 
 from ..errors import InputError
 from .moments import Moments, rows_of
+
+SHRINKAGE = 0.2  # z of IsoScore*
 
 
 @dataclass(frozen=True, repr=False)
@@ -61,7 +64,8 @@ class Spectrum:
             f"; {name.replace('_', ' ')} {getattr(self, name):.3g}, of a round cloud {getattr(even, name):.3g}"
             for name in told
         )
-        return f"Spectrum({self.num_rows} rows of width {self.width}{scores})"
+        limited = ", fewer than it takes: the scores report the sample size" if self.rank_limited else ""
+        return f"Spectrum({self.num_rows} rows of width {self.width}{limited}{scores})"
 
     @property
     def width(self) -> int:
@@ -101,6 +105,16 @@ class Spectrum:
     def isoscore(self) -> float:
         """(participation ratio - 1) / (D - 1) (Rudman 2022)."""
         return self._scores["isoscore"]
+
+    @property
+    def isoscore_star(self) -> float:
+        """IsoScore of the covariance shrunk towards a round one by `SHRINKAGE`."""
+        return self._scores["isoscore_star"]
+
+    @property
+    def rank_limited(self) -> bool:
+        """Whether there are no more rows than directions: then every score here reports the sample size."""
+        return self.num_rows <= self.width
 
     @property
     def effective_rank(self) -> float:
@@ -159,6 +173,18 @@ def _exponent(values: Float[Tensor, " d"], usable_rank: int) -> Float[Tensor, ""
     return (x * torch.log(values[:last])).sum() / x.square().sum()
 
 
+def isoscore_star(trace: Any, square: Any, width: int, shrinkage: float = SHRINKAGE) -> Any:
+    """IsoScore* from `tr C` and `|C|^2`: IsoScore of `(1 - z) C + z (tr C / D) I` (Rudman and Eickhoff 2024, whose own
+    target is I, which makes the score depend on the scale of the data).
+
+    >>> isoscore_star(3.0, 3.0, 3), isoscore_star(1.0, 1.0, 3, shrinkage=0.0)
+    (1.0, 0.0)
+    """
+    kept = 1 - shrinkage
+    shrunk = kept**2 * square + (1 - kept**2) * trace**2 / width
+    return (trace**2 / shrunk - 1) / (width - 1) if width > 1 else trace * math.nan
+
+
 # Each score as a differentiable function of (eigenvalues, usable rank); all are free of scale.
 SCORES: dict[str, Callable[[Tensor, int], Tensor]] = {
     "anisotropy": lambda values, _: values[0] / values.sum(),
@@ -167,6 +193,7 @@ SCORES: dict[str, Callable[[Tensor, int], Tensor]] = {
     "effective_rank_eigenvalues": lambda values, rank: _exp_entropy(values[:rank]),
     "participation_ratio": lambda values, _: _participation_ratio(values),
     "isoscore": lambda values, _: (_participation_ratio(values) - 1) / (values.shape[0] - 1),
+    "isoscore_star": lambda values, _: isoscore_star(values.sum(), values.square().sum(), values.shape[0]),
     "stable_rank": lambda values, _: values.sum() / values[0],
     "spectral_exponent": _exponent,
 }

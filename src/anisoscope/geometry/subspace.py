@@ -6,7 +6,7 @@ Axes: n rows, d coordinates, k rank, m draws. `q_dk` is orthonormal.
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral
-from typing import Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from torch import Tensor
 
 from ..errors import InputError
 from .moments import Moments, rows_of
+from .spectrum import isoscore_star
 
 T = TypeVar("T", float, Tensor)
 Method = Literal["pca", "svd"]
@@ -147,7 +148,7 @@ def normal_energy(share: T, rank: int, width: int) -> T:
     return (1 - share) * rank / (width - rank)
 
 
-def haar_anisotropy(power: T, trace: T, rank: int, width: int) -> T:
+def haar_anisotropy(power: Any, trace: Any, rank: int, width: int) -> Any:
     """Mean of `|Q'AQ|^2` over random rank-k subspaces of all d coordinates, from `|A|^2` and `tr A`:
     `k ((kd + d - 2) |A|^2 + (d - k) (tr A)^2) / (d (d - 1) (d + 2))`, the second moment of a Haar-random block.
 
@@ -159,26 +160,55 @@ def haar_anisotropy(power: T, trace: T, rank: int, width: int) -> T:
     return weight * ((k * d + d - 2) * power + (d - k) * trace**2)
 
 
-def normal_anisotropy(power: float, cross: T, inner: T, trace: T, rank: int, width: int) -> T:
-    """Mean anisotropy share of random rank-k subspaces in the complement of Q, from `|Z|^2`, `|Q'Z|^2`, `|Q'ZQ|^2` and
-    `tr Q'ZQ`.
+class Parts(NamedTuple):
+    """All that the anisotropy scores of a subspace Q need of S = Z + level I: numbers, or one entry a draw each."""
+
+    power: Any  # |Z|^2
+    cross: Any  # |Q'Z|^2
+    inner: Any  # |Q'ZQ|^2
+    trace: Any  # tr Q'ZQ
+    level: Any  # tr S / D
+
+
+def anisotropy_inside(parts: Parts) -> Any:
+    """`|Q'ZQ|^2 / |Z|^2`."""
+    return parts.inner / parts.power
+
+
+def normal_anisotropy(parts: Parts, rank: int, width: int) -> Any:
+    """Mean anisotropy share of random rank-k subspaces in the complement of Q."""
+    outside = parts.power - 2 * parts.cross + parts.inner
+    return haar_anisotropy(outside, parts.trace, rank, width - rank) / parts.power
+
+
+def anisotropy_removed(parts: Parts, rank: int, width: int, padded: bool = False) -> Any:
+    """IsoScore* of the gradients without what lies in Q, minus that of the whole: by how much they are rounder outside.
+
+    The complement is taken in its own D - k coordinates, or, `padded`, in all D, where the empty ones count against it.
     """
-    return haar_anisotropy(power - 2 * cross + inner, trace, rank, width - rank) / power
+    level, trace = parts.level, parts.trace
+    whole = isoscore_star(width * level, parts.power + width * level**2, width)
+    rest = width - rank
+    square = parts.power - 2 * parts.cross + parts.inner - 2 * level * trace + rest * level**2
+    return isoscore_star(rest * level - trace, square, width if padded else rest) - whole
 
 
 @dataclass(frozen=True)
 class Draws:
-    """Shares of m random subspaces, one entry a draw."""
+    """Shares of m random subspaces, one entry a draw; the parts are those of S over the length of its deviator."""
 
     energy: Float[Tensor, " m"]
-    anisotropy: Float[Tensor, " m"]
+    parts: Parts
+
+    @property
+    def anisotropy(self) -> Float[Tensor, " m"]:
+        return anisotropy_inside(self.parts)
 
 
 @dataclass(frozen=True)
 class ColouredDraws(Draws):
-    """The same of subspaces that are not drawn evenly: the mean of each one's own normals, the variance it captures."""
+    """The same of subspaces that are not drawn evenly, with the variance that each captures."""
 
-    normal_anisotropy: Float[Tensor, " m"]
     variance: Float[Tensor, " m"]
 
 
@@ -209,12 +239,14 @@ def even_draws(
         q = vectors.T @ outside
         x = x - q @ (q.T @ x)
     half = torch.linalg.cholesky(x.mT @ x)
-    energy = x.mT @ (x * (values / gradients.trace)[:, None])
-    for _ in range(2):  # R^-T (x'Sx) R^-1
-        energy = torch.linalg.solve_triangular(half, energy, upper=False).mT
-    eye = torch.eye(rank, dtype=values.dtype, device=values.device) / gradients.width
-    scale = float("nan") if gradients.is_even else gradients.trace**2 / gradients.power
-    return Draws(energy.diagonal(dim1=1, dim2=2).sum(1), (energy - eye).square().sum((1, 2)) * scale)
+
+    def inside(weights: Tensor) -> Tensor:  # R^-T (x' diag x) R^-1
+        once = torch.linalg.solve_triangular(half, x.mT @ (x * weights[:, None]), upper=False)
+        return torch.linalg.solve_triangular(half, once.mT, upper=False)
+
+    deviating = values / gradients.trace - 1 / gradients.width
+    inner, square = inside(deviating), inside(deviating.square())
+    return _draws(gradients, rank, inner, square.diagonal(dim1=1, dim2=2).sum(1))
 
 
 def coloured_draws(
@@ -237,16 +269,17 @@ def coloured_draws(
     spread = float(covariance.trace())
     held = (drawn * along(covariance / spread)).double().sum((1, 2)) if spread > 0 else torch.zeros(num_draws)
     pulled = along(gradients.matrix / gradients.trace)
-    energy = (drawn * pulled).double().sum((1, 2))
-    if gradients.is_even:
-        nothing = torch.full_like(energy, float("nan"))
-        return ColouredDraws(energy, nothing, nothing, held)
-    deviating = pulled - drawn / width  # Z Q, in units of the trace
-    inner = (drawn.mT @ deviating).double()
-    scale = gradients.trace**2 / gradients.power
-    share, cross = (part.double().square().sum((1, 2)) * scale for part in (inner, deviating))
-    trace = inner.diagonal(dim1=1, dim2=2).sum(1) * scale**0.5
-    return ColouredDraws(energy, share, normal_anisotropy(1.0, cross, share, trace, rank, width), held)
+    deviating = pulled - drawn / width
+    even = _draws(gradients, rank, (drawn.mT @ deviating).double(), deviating.double().square().sum((1, 2)))
+    return ColouredDraws(even.energy, even.parts, held)
+
+
+def _draws(gradients: SecondMoment, rank: int, inner: Float[Tensor, "m k k"], cross: Float[Tensor, " m"]) -> Draws:
+    """From Q'ZQ and |ZQ|^2 of each draw, in units of the trace."""
+    scale = float("nan") if gradients.is_even else gradients.trace / gradients.power**0.5
+    trace = inner.diagonal(dim1=1, dim2=2).sum(1)
+    parts = Parts(1.0, cross * scale**2, inner.square().sum((1, 2)) * scale**2, trace * scale, scale / gradients.width)
+    return Draws(trace + rank / gradients.width, parts)
 
 
 def _gradient_rows(g: object, name: str = "g") -> Tensor:

@@ -6,6 +6,7 @@ the measurement's place.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,14 @@ from ..geometry.projections import Projections
 from ..geometry.subspace import (
     ColouredDraws,
     Draws,
+    Parts,
     SecondMoment,
+    anisotropy_inside,
+    anisotropy_removed,
     coloured_draws,
     even_draws,
     haar_anisotropy,
+    normal_anisotropy,
     normal_energy,
 )
 from .controls import DRAWN, POPULATIONS, TRUE
@@ -106,7 +111,15 @@ class Gauge:
 
     def shares(self, population: str, block: Block) -> Shares:
         energy = self._along(population)[:, self.frame.blocks[block]].sum(1)
-        return Shares(energy, *self.sums[population].anisotropy(block, self.counts))
+        normal = partial(normal_anisotropy, **self._sizes(block))
+        inside, outside = (self._anisotropy(population, block, score) for score in (anisotropy_inside, normal))
+        return Shares(energy, inside, outside)
+
+    def _anisotropy(self, population: str, block: Block, score: Callable[[Parts], Any]) -> Replicates:
+        return self.sums[population].anisotropy(block, score, self.counts)
+
+    def _sizes(self, block: Block) -> dict[str, int]:
+        return {"rank": block[1], "width": self.true.width}
 
     def captured(self, block: Block) -> Replicates:
         return self._along("h")[:, self.frame.blocks[block]].sum(1)
@@ -139,6 +152,11 @@ class Gauge:
         placement = (own.energy - normal) / room.where(room > 1e-9, torch.full_like(room, float("nan")))
         write(key, "placement", placement, chance=0.0)
         beside = key | {"control": "random_normal"}
+        for name, padded in (("anisotropy_removed", False), ("anisotropy_removed_padded", True)) if draws else ():
+            removed = partial(anisotropy_removed, **self._sizes(block), padded=padded)
+            write(key, name, self._anisotropy("true", block, removed), keep=True)
+            drawn = removed(draws.parts)  # type: ignore[union-attr]
+            write(beside, name, drawn.mean(), draws=drawn)
         write(beside, "energy_share", normal, chance=chance, draws=draws and draws.energy)
         write(beside, "anisotropy_share", own.normal_anisotropy, draws=draws and draws.anisotropy, keep=True)
         if draws is not None:
@@ -186,8 +204,8 @@ class Gauge:
             write(key, "energy_share", drawn.energy.mean(), chance=chance, draws=drawn.energy)
             write(key, "anisotropy_share", drawn.anisotropy.mean(), draws=drawn.anisotropy)
             write(key, "captured_variance", drawn.variance.mean(), chance=chance, draws=drawn.variance)
-            own_normals = {**key, "control": f"{control}/random_normal"}
-            write(own_normals, "anisotropy_share", drawn.normal_anisotropy.mean(), draws=drawn.normal_anisotropy)
+            normal = normal_anisotropy(drawn.parts, rank, self.true.width)
+            write({**key, "control": f"{control}/random_normal"}, "anisotropy_share", normal.mean(), draws=normal)
             return
         even = float("nan") if self.true.is_even else haar_anisotropy(1.0, 0.0, rank, self.true.width)
         write(key, "energy_share", torch.tensor(chance), chance=chance, draws=drawn.energy)

@@ -51,6 +51,23 @@ STATISTICS = _terms(
         unit="share",
     ),
     Term(
+        "anisotropy_removed",
+        "anisotropy removed",
+        "IsoScore* of the gradients outside Q, in their own D - k coordinates, minus IsoScore* of all: how much rounder "
+        "they are without what lies in Q",
+        "5",
+        null="the same with random directions of the complement taken out (random_normal)",
+        unit="IsoScore*",
+    ),
+    Term(
+        "anisotropy_removed_padded",
+        "anisotropy removed, in all coordinates",
+        "the same with the complement in all D coordinates: the k empty ones count against it",
+        "5",
+        null="the same with random directions of the complement taken out (random_normal)",
+        unit="IsoScore*",
+    ),
+    Term(
         "captured_variance",
         "share of activation variance",
         "tr(Q'CQ) / tr C with C the centred covariance of the activations on the test half, in the same view",
@@ -151,6 +168,14 @@ STATISTICS = _terms(
         "isoscore",
         "IsoScore",
         "(participation ratio - 1) / (D - 1) (Rudman 2022)",
+        "1",
+        null=_ROUND,
+        unit="0 to 1",
+    ),
+    Term(
+        "isoscore_star",
+        "IsoScore*",
+        "IsoScore of the covariance shrunk towards a round one, 0.8 C + 0.2 (tr C / D) I (Rudman and Eickhoff 2024)",
         "1",
         null=_ROUND,
         unit="0 to 1",
