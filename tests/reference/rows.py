@@ -66,6 +66,9 @@ def rows(
 
     s = shares.second_moment(true)
     found["", "anisotropy_removed"] = shares.anisotropy_removed(s, q)
+    if proxy == "pca":
+        c = np.cov(tested.T, bias=True)
+        found["", "displacement_share"] = float(np.trace(s @ q @ q.T @ c @ q @ q.T) / np.trace(s @ c))
     found["", "anisotropy_removed_padded"] = shares.anisotropy_removed(s, q, padded=True)
     found |= both("next_directions", true, beside)
     found["next_directions", "captured_variance"] = shares.captured_variance(tested, beside)

@@ -145,14 +145,27 @@ class Spectrum:
         `d_eigenvalues[u, i]` is the derivative of eigenvalue i (of the scatter, up to one common factor): the squared
         length of the unit's centred rows along eigenvector i.
         """
-        scale = self.eigenvalues.sum() / d_eigenvalues.sum()
-        found = {}
-        for name, score in SCORES.items():
-            values = self.eigenvalues.detach().clone().requires_grad_(True)
-            with torch.enable_grad():
-                (slope,) = torch.autograd.grad(score(values, self.usable_rank), values)
-            found[name] = (d_eigenvalues * scale) @ torch.nan_to_num(slope, posinf=0.0, neginf=0.0)
-        return found
+        scaled = d_eigenvalues * (self.eigenvalues.sum() / d_eigenvalues.sum())
+        rank = self.usable_rank
+        return {
+            name: influence(lambda x, score=score: score(x, rank), self.eigenvalues, scaled)
+            for name, score in SCORES.items()
+        }
+
+
+def influence(
+    score: Callable[[Tensor], Tensor], values: Float[Tensor, " d"], d_values: Float[Tensor, "u d"]
+) -> Float[Tensor, " u"]:
+    """Derivative of a score of eigenvalues by the weight of each unit, from that of each eigenvalue."""
+    values = values.detach().clone().requires_grad_(True)
+    with torch.enable_grad():
+        (slope,) = torch.autograd.grad(score(values), values)
+    return d_values @ torch.nan_to_num(slope, posinf=0.0, neginf=0.0)
+
+
+def leading_share(values: Float[Tensor, "... d"], rank: int) -> Float[Tensor, "..."]:
+    """Share of the sum in the `rank` largest."""
+    return values[..., :rank].sum(-1) / values.sum(-1)
 
 
 def _exp_entropy(weights: Float[Tensor, " d"]) -> Float[Tensor, ""]:
@@ -215,6 +228,22 @@ def isotropic_eigenvalues(num_rows: int, width: int) -> Float[Tensor, " d"]:
     places = (torch.arange(rank, dtype=torch.float64) + 0.5) / rank * mass[-1]
     found = torch.searchsorted(mass, places).clamp(max=len(mass) - 1)
     return torch.cat([x[found + 1], torch.zeros(width - rank, dtype=torch.float64)])
+
+
+def partition_isotropy(w: object) -> float:
+    """`min Z(c) / max Z(c)` with `Z(c) = sum_w exp(c.w)` over both signs of every eigenvector of `w'w` (Mu and
+    Viswanath 2018): 1 where rows `w` (N, D), an embedding matrix say, point everywhere alike. In logarithms throughout.
+
+    >>> round(partition_isotropy(torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])), 12)
+    1.0
+    """
+    rows = rows_of(w, "w", least=2)
+    _, axes = torch.linalg.eigh(Moments.of(rows).second_moment)
+    total = torch.full((2 * rows.shape[1],), -math.inf, dtype=torch.float64, device=rows.device)
+    for chunk in rows.split(8192):
+        along = chunk.double() @ axes
+        total = torch.logaddexp(total, torch.cat([along, -along], 1).logsumexp(0))
+    return float((total.min() - total.max()).exp())
 
 
 def spectrum(h: object) -> Spectrum:

@@ -22,6 +22,7 @@ from ..geometry.inference import NUM_REPLICATES, first_order, intervals, resampl
 from ..geometry.moments import Moments
 from ..geometry.subspace import METHODS, Method
 from .controls import TRUE, populations
+from .displacement import Displaced
 from .frame import Frame
 from .gauge import Gauge, spread_of
 from .grid import CORE, FULL, Grid
@@ -169,9 +170,14 @@ class _Measurement:
         found = self._moments(sites, "test", self.look.labels)
         gauges, shapes = self._gauges(frames, found), self._shapes(sites, found)
         del found
+        displaced = {
+            place: Displaced(frames[place], gauge.true, gauge.activations, gauge.counts)
+            for place, gauge in gauges.items()
+            if self.grid.displacement and not gauge.plain
+        }
         if gauges or shapes:
             for chunk in self.look.scan("test", self.look.labels):
-                self._add(chunk, gauges, shapes)
+                self._add(chunk, gauges, shapes, displaced)
         for (site, view), shape in shapes.items():
             shape.write(self._writer(site, view, "", shape.moments.count), self._on(shape.moments.mean))
         for (site, view), gauge in gauges.items():
@@ -180,6 +186,9 @@ class _Measurement:
             if view not in self.survey.views[:2]:
                 ranks = [one for one in ranks if one == rank]
             gauge.write(write, self.grid, rank, ranks)
+            if (site, view) in displaced:
+                captured = {one: float(gauge.captured(("pca", one, ""))[0]) for one in displaced[site, view].bases}
+                displaced[site, view].write(write, rank, captured)
             self._write_gradient_rows(site, view, gauge, write)
 
     def _on(self, tensor: Tensor) -> Tensor:
@@ -287,7 +296,13 @@ class _Measurement:
                     self._notice(f"{site.layer}: all activations in view {view} are the same, nothing to measure")
         return shapes
 
-    def _add(self, chunk: Any, gauges: Mapping[Any, Gauge], shapes: Mapping[Any, Shape]) -> None:
+    def _add(
+        self,
+        chunk: Any,
+        gauges: Mapping[Any, Gauge],
+        shapes: Mapping[Any, Shape],
+        displaced: Mapping[Any, Displaced],
+    ) -> None:
         start = self.look.positions.num_fit
         units = self.units[chunk.rows.start - start : chunk.rows.stop - start]
         for site, view in {**gauges, **shapes}:
@@ -303,6 +318,9 @@ class _Measurement:
                 gradients = {label: chunk.g[label][site][mine] for label in chunk.g}
                 gauges[(site, view)].add_activations(h[mine], at)
                 gauges[(site, view)].add_gradients(gradients, at, loud)
+            if (site, view) in displaced:
+                displaced[(site, view)].add_activations(h[mine], at)
+                displaced[(site, view)].add_gradients(chunk.g["true"][site][mine][loud], at[loud])
 
     def _writer(self, site: Site, view: str, gradient: str, num_rows: int) -> Callable[..., None]:
         """A function that writes one row of this site and view."""

@@ -53,8 +53,8 @@ STATISTICS = _terms(
     Term(
         "anisotropy_removed",
         "anisotropy removed",
-        "IsoScore* of the gradients outside Q, in their own D - k coordinates, minus IsoScore* of all: how much rounder "
-        "they are without what lies in Q",
+        "IsoScore* of the gradients outside Q, in their own D - k coordinates, minus IsoScore* of all: how much "
+        "rounder they are without what lies in Q",
         "5",
         null="the same with random directions of the complement taken out (random_normal)",
         unit="IsoScore*",
@@ -190,6 +190,32 @@ STATISTICS = _terms(
         unit="slope",
     ),
     Term(
+        "displacement_effective_rank",
+        "effective rank of displacements",
+        "exp of the entropy of l / sum l, l the eigenvalues of S C: in how many directions a displacement with the "
+        "activations' covariance changes the loss. No linear change of coordinates alters it.",
+        "5",
+        null="the same with all gradient rows turned by one random rotation (rotated_gradients)",
+        unit="directions",
+    ),
+    Term(
+        "displacement_leading_share",
+        "leading share of displacements",
+        "sum of the k largest eigenvalues of S C over the sum of all",
+        "5",
+        null="the same with all gradient rows turned by one random rotation (rotated_gradients)",
+        unit="share",
+    ),
+    Term(
+        "displacement_share",
+        "share of the loss's change",
+        "tr(Q'SQ Q'CQ) / tr(SC): how much of the mean squared change of the loss under a displacement with the "
+        "activations' covariance is kept if the displacement stays inside the principal directions Q",
+        "5",
+        null="the share of activation variance inside Q (chance): what gradients without a preference give",
+        unit="share",
+    ),
+    Term(
         "loss",
         "loss",
         "mean cross-entropy over the positions of the test half that enter the loss",
@@ -263,6 +289,13 @@ CONTROLS = _terms(
         "4",
         null="a few rows that carry all the energy",
         rival="the weight of a few heavy tokens",
+    ),
+    Term(
+        "rotated_gradients",
+        "rotated gradients",
+        "all gradient rows turned by one random rotation: both spectra stay, their relation goes",
+        "5",
+        null="two spectra that know nothing of each other",
     ),
     Term(
         "oracle",
