@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from anisoscope.errors import InputError
 from anisoscope.geometry.moments import Moments
-from anisoscope.geometry.spectrum import Spectrum, spectrum
+from anisoscope.geometry.spectrum import Spectrum, partition_isotropy, spectrum
 from anisoscope.geometry.subspace import eigenbasis
 from reference import cloud
 
@@ -179,3 +179,16 @@ def test_too_few_rows_are_told() -> None:
     assert not many.rank_limited
     assert "10 rows of width 10, fewer than it takes: the scores report the sample size" in repr(few)
     assert "fewer" not in repr(many)
+
+
+def test_partition_isotropy_is_its_definition() -> None:
+    w = a_cloud(14, n=60, width=5) / 3
+    axes = np.linalg.eigh(w.T @ w)[1]
+    z = [sum(np.exp(sign * row @ axis) for row in w) for axis in axes.T for sign in (1, -1)]
+    assert partition_isotropy(w) == pytest.approx(min(z) / max(z), rel=1e-10)
+
+
+def test_partition_isotropy_never_overflows() -> None:
+    assert partition_isotropy(a_cloud(15, n=60, width=5) * 1e4) == 0.0  # exp(-1e4): less than a number can be
+    even = np.concatenate([np.eye(4), -np.eye(4)])
+    assert partition_isotropy(even * 1e3) == pytest.approx(1)

@@ -90,6 +90,59 @@ def orthonormal_basis(q: object, width: int) -> Tensor:
     return torch.linalg.qr(basis).Q
 
 
+def principal_angles(q: object, p: object) -> Float[Tensor, " k"]:
+    """Angles in radians between two subspaces, (D, k) and (D, j), smallest first; as many as the smaller one has.
+
+    Cosines lose small angles (arccos has a floor of 1e-8, in float32 of 6e-4), sines those near a right one: each angle
+    is taken from the one that tells it better (Knyazev and Argentati 2002).
+
+    >>> principal_angles(np.eye(3)[:, :2], np.eye(3)[:, 1:]).tolist()
+    [0.0, 1.5707963267948966]
+    """
+    width = rows_of(q, "q").shape[0]
+    q_dk, p_dj = orthonormal_basis(q, width), orthonormal_basis(p, width)
+    if q_dk.shape[1] < p_dj.shape[1]:
+        q_dk, p_dj = p_dj, q_dk
+    overlap = q_dk.T @ p_dj
+    cosines = torch.linalg.svdvals(overlap).clamp(max=1)
+    sines = torch.linalg.svdvals(p_dj - q_dk @ overlap).flip(0).clamp(max=1)
+    return torch.where(cosines.square() > 0.5, sines.arcsin(), cosines.arccos())
+
+
+def dictionary_basis(atoms: object, codes: object, k: int) -> Tensor:
+    """A user's dictionary as a proxy: the span of the k atoms with the largest activation mass, (D, k) orthonormal.
+
+    `atoms` (m, D), m of any size: concepts of any library, decoder rows of a sparse autoencoder. `codes` (N, m) are
+    their activations on the fit rows; the mass of an atom is the sum of |code| times its length. Atoms that are zero,
+    or lie in the span of heavier ones, are passed over.
+
+    >>> atoms, codes = np.eye(3)[[0, 0, 1, 2]], np.array([[3.0, 2.0, 1.0, 0.0], [0.0, 2.0, 1.0, 0.5]])
+    >>> dictionary_basis(atoms, codes, k=2).abs().tolist()
+    [[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]
+    """
+    rows, mass = rows_of(atoms, "atoms").double(), rows_of(codes, "codes").double()
+    check_rank(k, rows.shape[1])
+    if mass.shape[1] != rows.shape[0]:
+        raise InputError(f"codes has shape {tuple(mass.shape)}, atoms are {rows.shape[0]}; wanted one column per atom")
+    length = torch.linalg.vector_norm(rows, dim=1)
+    basis = rows.new_zeros(rows.shape[1], 0)
+    for at in (mass.abs().sum(0) * length).argsort(descending=True, stable=True).tolist():
+        if basis.shape[1] == k or length[at] == 0:
+            break
+        atom = rows[at] / length[at]
+        for _ in range(2):  # once more: what is left of a nearly dependent atom is mostly rounding
+            atom = atom - basis @ (basis.T @ atom)
+        left = torch.linalg.vector_norm(atom)
+        if left > 1e-6:
+            basis = torch.cat([basis, (atom / left)[:, None]], dim=1)
+    if basis.shape[1] < k:
+        raise InputError(
+            f"rank k = {k}, but the dictionary's atoms span {basis.shape[1]} directions only (zero or duplicate "
+            f"atoms): take k <= {basis.shape[1]}"
+        )
+    return basis.to(atoms.dtype if isinstance(atoms, Tensor) else rows_of(atoms, "atoms").dtype)
+
+
 @dataclass(frozen=True)
 class SecondMoment:
     """Uncentred second moment `S` of gradients (any scale), and what its shape says about a subspace."""
