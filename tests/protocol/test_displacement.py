@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import linalg
 
-from anisoscope.geometry.inference import resampling_counts
+from anisoscope.geometry.inference import resampling_counts, stretched
 from anisoscope.protocol.observe import Protocol
 from protocol.looks import WIDTH, a_look, arrays
 from protocol.test_rows import by_key
@@ -53,7 +53,7 @@ def test_values_and_first_order_intervals() -> None:
     h, g, sequences = look_arrays()
     seen, q = rows_of(h, g, sequences), shares.principal(h[slow.halves(sequences)], True)[:, :RANK]
     h, g, units = halves(h, g, sequences)
-    counts = resampling_counts(int(units.max()) + 1).numpy()
+    counts = stretched(resampling_counts(int(units.max()) + 1)).numpy()
     whole = of_weights(h, g, np.ones(len(units)), q)
     up, down = (
         [of_weights(h, g, 1 + sign * 1e-6 * (units == u), q) for u in range(counts.shape[1])] for sign in (1, -1)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy import stats
 
-from anisoscope.geometry.inference import resampling_counts
+from anisoscope.geometry.inference import resampling_counts, stretched
 from anisoscope.protocol.observe import Observation, Protocol, primary_rank
 from protocol.looks import WIDTH, a_look, arrays, stored
 from reference import rows as slow
@@ -176,11 +176,15 @@ def test_replicates_and_intervals_are_those_of_the_sequences_drawn_again() -> No
     fit = slow.halves(sequences)
     q = shares.principal(h[fit], True)[:, :2]
     units = sequences[~fit] - sequences[~fit].min()
-    counts = resampling_counts(int(units.max()) + 1, seed=3).numpy()
+    weights = stretched(resampling_counts(int(units.max()) + 1, seed=3)).numpy()[:, units]
     true, tested = g["true"][~fit], h[~fit]
+
+    def share(rows: np.ndarray, w: np.ndarray) -> float:
+        return (w @ np.sum((rows @ q) ** 2, 1)) / (w @ np.sum(rows**2, 1))
+
     wanted = {
-        "energy_share": [shares.energy_share(shares.resampled(true, units, c), q) for c in counts],
-        "captured_variance": [shares.captured_variance(shares.resampled(tested, units, c), q) for c in counts],
+        "energy_share": [share(true, w) for w in weights],
+        "captured_variance": [share(tested - w @ tested / w.sum(), w) for w in weights],
     }
     for statistic, values in wanted.items():
         where = {"proxy": "pca", "rank": 2, "view": "all", "statistic": statistic}
@@ -221,7 +225,7 @@ def test_replicates_of_the_shape_are_first_order() -> None:
         true = g["true"][~slow.halves(sequences)]
         return np.sum((w @ true) ** 2) / (w.sum() * (w @ np.sum(true**2, axis=1)))
 
-    counts = resampling_counts(num_units).numpy()
+    counts = stretched(resampling_counts(num_units)).numpy()
     for statistic, of in (
         ("anisotropy", anisotropy),
         ("anisotropy_uncentred", uncentred),

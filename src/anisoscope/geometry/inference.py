@@ -4,9 +4,12 @@ Axes: b replicates, u units (sequences, or groups of them). Arrays of shape (1 +
 its replicates below: arithmetic on such an array carries the uncertainty along.
 """
 
+import math
+
 import numpy as np
 import torch
 from jaxtyping import Float
+from scipy import stats
 from torch import Tensor
 
 NUM_REPLICATES = 200
@@ -25,6 +28,18 @@ def resampling_counts(num_units: int, num_replicates: int = NUM_REPLICATES, seed
     rng = np.random.default_rng([seed, num_units])
     counts = rng.multinomial(num_units, np.full(num_units, 1 / num_units), size=num_replicates)
     return torch.from_numpy(np.vstack([np.ones(num_units), counts]))
+
+
+def stretched(counts: Float[Tensor, "b1 u"]) -> Float[Tensor, "b1 u"]:
+    """Resampling counts stretched about 1: as weights of the units they make intervals over n of them as much wider as
+    a t interval is, by sqrt(n / (n - 1)) t / z (Hesterberg 2015). Without it 95% over 16 sequences hold 90%.
+
+    >>> [round(float(stretched(resampling_counts(n))[1:].std() / resampling_counts(n)[1:].std()), 2) for n in (8, 64)]
+    [1.29, 1.03]
+    """
+    n = counts.shape[1]
+    factor = math.sqrt(n / (n - 1)) * stats.t.ppf(0.975, n - 1) / stats.norm.ppf(0.975) if n > 1 else 1.0
+    return 1 + float(factor) * (counts - 1)
 
 
 def first_order(

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from ..capture.look import sequence_codes
 from ..errors import InputError
-from ..geometry.inference import intervals, resampling_counts
+from ..geometry.inference import intervals, resampling_counts, stretched
 from ..geometry.moments import Moments, rows_of
 from ..geometry.subspace import METHODS, Method, SecondMoment, check_rank, eigenbasis
 from .controls import populations
@@ -121,7 +121,7 @@ def alignment(
     gradients = gradients[order.to(gradients.device)]
     loud = gradients.abs().amax(1) > 0
     moments = {name: Moments.of(one.rows(gradients[loud])) for name, one in populations(("true",)).items()}
-    counts = resampling_counts(int(units[-1]) + 1, seed=seed).to(gradients.device)
+    counts = stretched(resampling_counts(int(units[-1]) + 1, seed=seed)).to(gradients.device)
     gauge = Gauge(frame, moments, Moments.of(beside), counts)
     gauge.add_activations(beside if h_test is None else beside[order], units if h_test is not None else None)
     gauge.add_gradients({"true": gradients}, units.to(gradients.device), loud)

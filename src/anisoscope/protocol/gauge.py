@@ -138,12 +138,14 @@ class Gauge:
         chance = rank / width
         own, oracle = self.shares("true", block), self.shares("true", ("oracle", rank, ""))
         normal = normal_energy(own.energy, rank, width)
-        draws = None
+        draws = p_energy = p_anisotropy = None
         if not self.plain and any(control in DRAWN for control in controls):
             outside = self.frame.basis(proxy, rank)
             draws = even_draws(self.true, rank, NUM_DRAWS, outside=outside)
-        p_energy = draw_p(float(own.energy[0]), draws.energy) if draws else None
-        p_anisotropy = draw_p(float(own.anisotropy[0]), draws.anisotropy) if draws else None
+            # Among draws of the whole space: those outside Q hold the less the more Q does, and p would be too small.
+            whole = self._draws("isotropic", rank)
+            p_energy = draw_p(float(own.energy[0]), whole.energy)
+            p_anisotropy = draw_p(float(own.anisotropy[0]), whole.anisotropy)
         write(key, "energy_share", own.energy, p=p_energy, chance=chance, keep=True)
         write(key, "anisotropy_share", own.anisotropy, p=p_anisotropy, keep=True)
         write(key, "captured_variance", self.captured(block), chance=chance, keep=True, n=self.activations.count)
@@ -191,15 +193,7 @@ class Gauge:
 
     def _write_drawn(self, write: Write, key: Key, control: str, rank: int, chance: float) -> None:
         """Controls that are a distribution of subspaces: interval over draws, mean exact where it is known."""
-        colour = DRAWN[control]
-        if (control, rank) not in self._drawn:
-            covariance = self.activations.covariance
-            self._drawn[(control, rank)] = (
-                coloured_draws(self.true, covariance, colour(self.frame), rank, NUM_DRAWS)
-                if colour
-                else even_draws(self.true, rank, NUM_DRAWS)
-            )
-        drawn = self._drawn[(control, rank)]
+        drawn = self._draws(control, rank)
         if isinstance(drawn, ColouredDraws):
             write(key, "energy_share", drawn.energy.mean(), chance=chance, draws=drawn.energy)
             write(key, "anisotropy_share", drawn.anisotropy.mean(), draws=drawn.anisotropy)
@@ -211,6 +205,17 @@ class Gauge:
         write(key, "energy_share", torch.tensor(chance), chance=chance, draws=drawn.energy)
         write(key, "anisotropy_share", torch.tensor(even), draws=drawn.anisotropy)
         write(key, "captured_variance", torch.tensor(chance), chance=chance)
+
+    def _draws(self, control: str, rank: int) -> Draws:
+        """The same for every proxy."""
+        if (control, rank) not in self._drawn:
+            colour, covariance = DRAWN[control], self.activations.covariance
+            self._drawn[(control, rank)] = (
+                coloured_draws(self.true, covariance, colour(self.frame), rank, NUM_DRAWS)
+                if colour
+                else even_draws(self.true, rank, NUM_DRAWS)
+            )
+        return self._drawn[(control, rank)]
 
     def _write_curve(self, write: Write, grid: Grid) -> None:
         """The capture curve: shares of the leading k principal directions for k up to all, and the oracle's."""

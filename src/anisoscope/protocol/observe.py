@@ -18,7 +18,7 @@ from torch import Tensor
 from ..capture.look import Look
 from ..capture.positions import IGNORED, Half, Site
 from ..errors import InputError
-from ..geometry.inference import NUM_REPLICATES, first_order, intervals, resampling_counts
+from ..geometry.inference import NUM_REPLICATES, first_order, intervals, resampling_counts, stretched
 from ..geometry.moments import Moments
 from ..geometry.subspace import METHODS, Method
 from .controls import TRUE, populations
@@ -152,7 +152,7 @@ class _Measurement:
         units = unit_of_sequence(num_sequences)
         self.num_units = int(units[-1]) + 1
         self.units = units[look.positions.sequence[look.positions.half("test")]]
-        self.counts = resampling_counts(self.num_units, seed=protocol.seed)
+        self.counts = stretched(resampling_counts(self.num_units, seed=protocol.seed))
         self._spreads: list[tuple[dict[str, Any], np.ndarray]] = []  # rows that still want their interval
 
     def run(self) -> None:
