@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from anisoscope.errors import InputError
 from anisoscope.geometry.moments import Moments
-from anisoscope.geometry.spectrum import Spectrum, partition_isotropy, spectrum
+from anisoscope.geometry.spectrum import Spectrum, partition_isotropy, spectrum, top_with_mean
 from anisoscope.geometry.subspace import eigenbasis
 from reference import cloud
 
@@ -138,7 +138,7 @@ def test_influences_are_the_derivatives_by_a_sequences_weight() -> None:
     values, vectors = eigenbasis(moments.covariance)
     along = ((torch.from_numpy(x) - moments.mean) @ vectors).square()
     by_unit = torch.stack([along[units == unit].sum(0) for unit in range(12)])
-    found = Spectrum.of(moments, values).influences(by_unit)
+    found = Spectrum.of(moments, (values, vectors)).influences(by_unit)
     step = 1e-5
     for unit in range(12):
         up, down = (weighted(1 + sign * step * (np.arange(12) == unit)).scores() for sign in (1, -1))
@@ -152,7 +152,7 @@ def test_influences_of_scores_that_know_no_scale_sum_to_zero() -> None:
     x = torch.from_numpy(a_cloud(10))
     moments = Moments.of(x)
     values, vectors = eigenbasis(moments.covariance)
-    found = Spectrum.of(moments, values).influences(((x - moments.mean) @ vectors).square())
+    found = Spectrum.of(moments, (values, vectors)).influences(((x - moments.mean) @ vectors).square())
     for name, influence in found.items():
         assert float(influence.sum()) == pytest.approx(0, abs=1e-9 * float(influence.abs().sum())), name
 
@@ -192,3 +192,21 @@ def test_partition_isotropy_never_overflows() -> None:
     assert partition_isotropy(a_cloud(15, n=60, width=5) * 1e4) == 0.0  # exp(-1e4): less than a number can be
     even = np.concatenate([np.eye(4), -np.eye(4)])
     assert partition_isotropy(even * 1e3) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("mean", [0.0, 1e-9, 1e-3, 1.0, 1e4])
+def test_the_top_direction_about_the_origin_needs_no_second_decomposition(mean: float) -> None:
+    rng = np.random.default_rng(16)
+    x = torch.from_numpy(rng.normal(size=(300, 12)) * np.geomspace(3, 0.1, 12) + mean * rng.normal(size=12))
+    moments = Moments.of(x)
+    values, vectors = eigenbasis(moments.covariance)
+    top, axis = top_with_mean(values, vectors, moments.mean)
+    wanted, axes = torch.linalg.eigh(moments.second_moment)
+    assert top == pytest.approx(float(wanted[-1]), rel=1e-12)
+    assert abs(float(axis @ axes[:, -1])) == pytest.approx(1, abs=1e-9)
+
+
+def test_a_mean_square_to_the_top_direction_may_change_nothing() -> None:
+    values, vectors = torch.tensor([4.0, 1.0]).double(), torch.eye(2).double()
+    for length, top in ((1.0, 4.0), (2.0, 5.0)):  # 1 + length^2 along the second
+        assert top_with_mean(values, vectors, torch.tensor([0.0, length]).double())[0] == pytest.approx(top)

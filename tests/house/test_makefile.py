@@ -9,7 +9,7 @@ import pytest
 
 from house.documents import REPOSITORY, make_targets
 
-TARGETS = {"help", "demo", "test", "test-slow", "lint", "ruff", "types", "clean"}
+TARGETS = {"help", "demo", "test", "test-slow", "calibrate", "bench", "lint", "ruff", "types", "clean"}
 FILES_WITH_COMMANDS = ["Makefile", ".ci/run", "README.md", "CONTRIBUTING.md", "docs"]
 
 

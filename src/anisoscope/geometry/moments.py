@@ -93,12 +93,13 @@ class Moments:
             return cls.empty(x.shape[1], x.device)
         # In float64: a Gram in float32 hides every direction with less than 1e-7 of the largest variance under its own
         # rounding, so that rank-deficient rows look full, and a caller's TF32 setting would cost four digits more.
-        x = x.double()
+        x = x.to(torch.float64, copy=True)  # our own: one copy serves all that follows
         mean = x.mean(0)
-        centred = x - mean
-        lengths = torch.linalg.vector_norm(x, dim=1, keepdim=True)
-        unit_sum = (x / lengths.where(lengths > 0, torch.ones_like(lengths))).sum(0)
-        return cls(x.shape[0], mean, centred.T @ centred, unit_sum, int((lengths > 0).sum()))
+        lengths = torch.linalg.vector_norm(x, dim=1)
+        nonzero = lengths > 0
+        unit_sum = (1 / lengths.where(nonzero, torch.ones_like(lengths))) @ x
+        x -= mean
+        return cls(x.shape[0], mean, x.T @ x, unit_sum, int(nonzero.sum()))
 
     def __add__(self, other: "Moments") -> "Moments":
         if not self.count or not other.count:

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from jaxtyping import Float
+from scipy import optimize
 from torch import Tensor
 
 from ..errors import InputError
@@ -36,21 +37,19 @@ class Spectrum:
     average_cosine: float
 
     @classmethod
-    def of(
-        cls, moments: Moments, eigenvalues: Float[Tensor, " d"] | None = None, top_uncentred: float | None = None
-    ) -> "Spectrum":
-        """From moments; eigenvalues of the covariance, largest first, and the top one of the uncentred second moment
-        where they are known already.
-        """
-        known = torch.linalg.eigvalsh(moments.covariance).flip(0) if eigenvalues is None else eigenvalues
-        eigenvalues = known.clamp(min=0)
+    def of(cls, moments: Moments, eigen: tuple[Float[Tensor, " d"], Float[Tensor, "d d"]] | None = None) -> "Spectrum":
+        """From moments; `eigen`: eigenvalues, largest first, and vectors of the covariance where they are known."""
+        if eigen is None:
+            values, vectors = torch.linalg.eigh(moments.covariance)
+            eigen = values.flip(0), vectors.flip(1)
+        eigenvalues = eigen[0].clamp(min=0)
         if moments.is_constant or float(eigenvalues[0]) == 0:
             raise InputError(
                 f"all {moments.count} rows are the same (constant activations): a spectrum needs rows that differ"
             )
-        uncentred = moments.second_moment
-        top = float(torch.linalg.eigvalsh(uncentred)[-1]) if top_uncentred is None else top_uncentred
-        return cls(eigenvalues, moments.count, top / float(uncentred.trace()), moments.average_cosine)
+        top, _ = top_with_mean(*eigen, moments.mean)
+        total = float(eigenvalues.sum() + moments.mean.square().sum())
+        return cls(eigenvalues, moments.count, top / total, moments.average_cosine)
 
     def round_cloud(self) -> "Spectrum":
         """What as many independent rows of a round Gaussian around the origin would give."""
@@ -210,6 +209,27 @@ SCORES: dict[str, Callable[[Tensor, int], Tensor]] = {
     "stable_rank": lambda values, _: values.sum() / values[0],
     "spectral_exponent": _exponent,
 }
+
+
+def top_with_mean(
+    values: Float[Tensor, " d"], vectors: Float[Tensor, "d d"], mean: Float[Tensor, " d"]
+) -> tuple[float, Float[Tensor, " d"]]:
+    """Largest eigenvalue of `C + mean mean'` with its direction, from the eigenvalues (largest first) and vectors of C:
+    the root of the secular equation (Golub 1973), so that no second decomposition is needed.
+    """
+    along = vectors.T @ mean
+    poles, weights = (x.cpu().numpy() for x in (values, along.square()))
+    reach = float(weights.sum())
+
+    def secular(above: float) -> float:
+        return 1 - float((weights / (above + (poles[0] - poles))).sum())
+
+    least = 1e-15 * max(float(poles[0]), reach)
+    if reach <= least or secular(least) >= 0:  # the mean is nothing, or square to the top direction and shorter
+        return float(poles[0]), vectors[:, 0]
+    above: Any = optimize.brentq(secular, least, reach * (1 + 1e-12), xtol=least)
+    direction = vectors @ (along / (above + (values[0] - values)))
+    return float(poles[0]) + above, direction / torch.linalg.vector_norm(direction)
 
 
 def isotropic_eigenvalues(num_rows: int, width: int) -> Float[Tensor, " d"]:

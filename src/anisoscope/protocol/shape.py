@@ -10,7 +10,7 @@ from ..errors import InputError
 from ..geometry.inference import first_order
 from ..geometry.moments import Moments
 from ..geometry.projections import Projections, sum_by_unit
-from ..geometry.spectrum import Spectrum
+from ..geometry.spectrum import Spectrum, top_with_mean
 from ..geometry.subspace import eigenbasis
 
 if TYPE_CHECKING:
@@ -23,10 +23,10 @@ class Shape:
     def __init__(self, moments: Moments, num_units: int) -> None:
         self.moments = moments
         values, vectors = eigenbasis(moments.covariance)
-        top, axes = eigenbasis(moments.second_moment)
-        self.spectrum = Spectrum.of(moments, values, float(top[0]))
+        self.spectrum = Spectrum.of(moments, (values, vectors))
+        _, axis = top_with_mean(values, vectors, moments.mean)
         self.centred = Projections(vectors, num_units, centre=moments.mean)
-        self.raw = Projections(axes[:, :1], num_units)
+        self.raw = Projections(axis[:, None], num_units)
         self.unit_sums = torch.zeros(num_units, moments.width, dtype=torch.float64, device=values.device)
         self.num_nonzero = torch.zeros(num_units, dtype=torch.float64, device=values.device)
 
