@@ -1,5 +1,7 @@
 """What do moments, spectra and draws cost beside the bare products and decompositions they are made of?"""
 
+import sys
+
 import numpy as np
 import torch
 
@@ -55,13 +57,22 @@ def scores() -> str:
         wide = rows.double()
         torch.linalg.eigh(wide.T @ wide)
 
-    found = in_turn(
-        {
-            "all spectral scores of 16384 x 768": lambda: Spectrum.of(Moments.of(rows)).scores(),
-            "Gram and eigh in float64": gram_and_eigh,
-            "the scores alone, from moments": lambda: Spectrum.of(seen).scores(),
-        }
-    )
+    contenders = {
+        "all spectral scores of 16384 x 768": lambda: Spectrum.of(Moments.of(rows)).scores(),
+        "Gram and eigh in float64": gram_and_eigh,
+        "the scores alone, from moments": lambda: Spectrum.of(seen).scores(),
+    }
+    try:
+        from IsoScore.IsoScore import IsoScore
+    except ImportError:
+        print("IsoScore is not installed", file=sys.stderr)
+    else:
+        array = rows.numpy()
+        gap = abs(float(IsoScore(array)) - Spectrum.of(seen).isoscore)
+        if gap > 1e-5:
+            raise AssertionError(f"IsoScore's own figure is {gap:.1g} away from ours")
+        contenders["IsoScore alone, by its own package"] = lambda: IsoScore(array)
+    found = in_turn(contenders)
     return _table(found, "Gram and eigh in float64")
 
 

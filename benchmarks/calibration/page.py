@@ -98,7 +98,9 @@ def _samples_plot(found: Sequence[dict]) -> alt.FacetChart:
     base = alt.Chart(rows).properties(width=260, height=160)
     drawn = base.mark_point(filled=True, size=40).encode(x, alt.Y("found:Q", title=None))
     said = base.mark_line(color="#888").encode(x, alt.Y("round_cloud:Q", title=None))
-    return alt.layer(said, drawn).facet("score:N", columns=2, title=None).resolve_scale(y="independent")
+    return (
+        alt.layer(said, drawn).facet(facet=alt.Facet("score:N", title=None), columns=2).resolve_scale(y="independent")
+    )
 
 
 def _power_plot(found: Sequence[Power]) -> alt.LayerChart:
@@ -126,7 +128,7 @@ def _bias_plot(found: Sequence[Bias]) -> alt.FacetChart:
     return (
         alt.layer(base.mark_line(), base.mark_point(filled=True))
         .properties(width=220, height=180)
-        .facet("rows:N", columns=3, title=None)
+        .facet(facet=alt.Facet("rows:N", title=None), columns=3)
     )
 
 

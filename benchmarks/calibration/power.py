@@ -25,10 +25,12 @@ class Power:
     repeats: int
 
 
-def power(repeats: int, sequences: int = 64, quiet: bool = True) -> list[Power]:
+def power(
+    repeats: int, strengths: tuple[float, ...] = STRENGTHS, sequences: int = 64, quiet: bool = True
+) -> list[Power]:
     """Gradients whose share inside the leading directions is planted; `seen` at strength 1 is a false alarm."""
     found = []
-    for strength in STRENGTHS:
+    for strength in strengths:
         share = strength * CHANCE
         pull = np.sqrt(np.r_[np.full(RANK, share / RANK), np.full(WIDTH - RANK, (1 - share) / (WIDTH - RANK))])
         world = World(np.r_[np.full(RANK, 4.0), np.ones(WIDTH - RANK)], pull)

@@ -85,7 +85,7 @@ def test_a_rotation_is_no_matter() -> None:
     turn = shares.haar(np.random.default_rng(0), WIDTH, WIDTH)
     one = numbers(measured(a_look(h, g, sequences)))
     other = numbers(measured(a_look(h @ turn, {label: rows @ turn for label, rows in g.items()}, sequences)))
-    drawn = ("isotropic", "variance_matched", "variance_matched/random_normal", "random_normal")
+    drawn = ("isotropic", "variance_matched", "variance_matched/random_normal", "random_normal", "gaussian")
     for key, found in one.items():
         if key[4] not in drawn:
             assert found[0] == pytest.approx(other[key][0], rel=1e-7, abs=1e-9), key

@@ -15,7 +15,7 @@ class Grid:
     views: tuple[str, ...]  # beside the primary and the clean one, at the primary rank
     rank_controls: tuple[str, ...] | None  # controls at the other ranks of the primary view; None: all of them
     curve_points: int  # ranks of the capture curve
-    displacement: bool = False  # the spectrum of S C
+    is_full: bool = False  # also what is dear: the spectrum of S C, every estimator on a sample of rows
 
     def controls(self, is_primary_rank: bool) -> tuple[str, ...]:
         if is_primary_rank or self.rank_controls is None:
@@ -24,7 +24,7 @@ class Grid:
 
 
 CORE = Grid(views=(), rank_controls=("next_directions", "oracle", "sampled_labels"), curve_points=14)
-FULL = Grid(views=("all", "bearing", "other"), rank_controls=None, curve_points=24, displacement=True)
+FULL = Grid(views=("all", "bearing", "other"), rank_controls=None, curve_points=24, is_full=True)
 
 
 def curve_ranks(width: int, points: int) -> list[int]:

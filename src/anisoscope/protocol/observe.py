@@ -26,6 +26,7 @@ from .displacement import Displaced
 from .frame import Frame
 from .gauge import Gauge, spread_of
 from .grid import CORE, FULL, Grid
+from .sample import Sample, spread_out
 from .shape import Shape, shape_of
 from .views import Survey, cells_of, unit_of_sequence
 
@@ -153,6 +154,7 @@ class _Measurement:
         self.num_units = int(units[-1]) + 1
         self.units = units[look.positions.sequence[look.positions.half("test")]]
         self.counts = stretched(resampling_counts(self.num_units, seed=protocol.seed))
+        self._sampled: dict[Site, Tensor] = {}
         self._spreads: list[tuple[dict[str, Any], np.ndarray]] = []  # rows that still want their interval
 
     def run(self) -> None:
@@ -173,13 +175,22 @@ class _Measurement:
         displaced = {
             place: Displaced(frames[place], gauge.true, gauge.activations, gauge.counts)
             for place, gauge in gauges.items()
-            if self.grid.displacement and not gauge.plain
+            if self.grid.is_full and not gauge.plain
         }
+        samples = {site: Sample() for site, view in shapes if view == self.look.primary_view}
         if gauges or shapes:
             for chunk in self.look.scan("test", self.look.labels):
                 self._add(chunk, gauges, shapes, displaced)
+                self._add_sample(chunk, samples)
         for (site, view), shape in shapes.items():
             shape.write(self._writer(site, view, "", shape.moments.count), self._on(shape.moments.mean))
+        for site, sample in samples.items():
+            write = self._writer(site, self.look.primary_view, "", 0)
+            missing = sample.write(
+                write, self._on(shapes[site, self.look.primary_view].moments.mean), self.grid.is_full
+            )
+            if missing:
+                self._notice(f"{site.layer}: no intrinsic dimension: {missing}")
         for (site, view), gauge in gauges.items():
             write = self._writer(site, view, "hidden", gauge.num_rows)
             rank, ranks = primary_rank(site.width), gauge.frame.ranks
@@ -321,6 +332,15 @@ class _Measurement:
             if (site, view) in displaced:
                 displaced[(site, view)].add_activations(h[mine], at)
                 displaced[(site, view)].add_gradients(chunk.g["true"][site][mine][loud], at[loud])
+
+    def _add_sample(self, chunk: Any, samples: Mapping[Site, Sample]) -> None:
+        test = self.look.positions.half("test")
+        for site, sample in samples.items():
+            if site not in self._sampled:
+                self._sampled[site] = spread_out(self.survey.member(site, self.look.primary_view)[test])
+            rows = slice(chunk.rows.start - test.start, chunk.rows.stop - test.start)
+            chosen = self._sampled[site][rows].to(chunk.h[site].device)
+            sample.add(chunk.h[site][chosen], self.units[rows].to(chosen.device)[chosen])
 
     def _writer(self, site: Site, view: str, gradient: str, num_rows: int) -> Callable[..., None]:
         """A function that writes one row of this site and view."""

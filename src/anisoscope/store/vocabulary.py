@@ -29,6 +29,8 @@ def _terms(kind: str, *terms: Term) -> dict[str, Term]:
 # Of every score of a spectrum; with few rows all of them report the sample size as much as the cloud.
 _ROUND = "chance: what as many independent rows of a round Gaussian would give"
 
+_GAUSSIAN = "the same of a Gaussian with the same covariance and as many rows (gaussian)"
+
 STATISTICS = _terms(
     "statistic",
     Term(
@@ -216,6 +218,71 @@ STATISTICS = _terms(
         unit="share",
     ),
     Term(
+        "intrinsic_dimension_twonn",
+        "intrinsic dimension",
+        "TwoNN: least squares through the origin of -log(1 - F) on log(r2 / r1), the smallest 90% of ratios (Facco "
+        "2017); on at most 4,096 rows of the test half, copies dropped",
+        "2",
+        null=_GAUSSIAN,
+        unit="dimensions",
+    ),
+    Term(
+        "intrinsic_dimension_twonn_ml",
+        "intrinsic dimension, maximum likelihood",
+        "TwoNN by maximum likelihood: (N - 1) / sum log(r2 / r1)",
+        "2",
+        null=_GAUSSIAN,
+        unit="dimensions",
+    ),
+    Term(
+        "intrinsic_dimension_twonn_20",
+        "intrinsic dimension, smallest 20%",
+        "TwoNN by least squares on the smallest 20% of ratios: what the authors of the second paper ran",
+        "2",
+        null=_GAUSSIAN,
+        unit="dimensions",
+    ),
+    Term(
+        "intrinsic_dimension_gride",
+        "intrinsic dimension, larger scale",
+        "GRIDE: maximum likelihood of r16 / r8 (Denti 2022)",
+        "2",
+        null=_GAUSSIAN,
+        unit="dimensions",
+    ),
+    Term(
+        "intrinsic_dimension_mle",
+        "intrinsic dimension, 20 neighbours",
+        "Levina and Bickel's maximum likelihood over 20 neighbours, inverses averaged",
+        "2",
+        null=_GAUSSIAN,
+        unit="dimensions",
+    ),
+    Term(
+        "num_clusters",
+        "clusters",
+        "number of clusters by k-means, k = 2 to 10 by silhouette; 1 where the best silhouette is below 0.1",
+        "1",
+        null="1 for a cloud without clusters",
+        unit="clusters",
+    ),
+    Term(
+        "average_cosine_inside",
+        "average cosine inside clusters",
+        "average cosine of rows with the mean of their cluster taken out (Cai 2021)",
+        "1",
+        null="the same of a Gaussian (gaussian): taking means out lowers it by itself",
+        unit="cosine",
+    ),
+    Term(
+        "isoscore_inside",
+        "IsoScore inside clusters",
+        "IsoScore of rows with the mean of their cluster taken out",
+        "1",
+        null="the same of a Gaussian (gaussian)",
+        unit="0 to 1",
+    ),
+    Term(
         "loss",
         "loss",
         "mean cross-entropy over the positions of the test half that enter the loss",
@@ -289,6 +356,13 @@ CONTROLS = _terms(
         "4",
         null="a few rows that carry all the energy",
         rival="the weight of a few heavy tokens",
+    ),
+    Term(
+        "gaussian",
+        "Gaussian",
+        "as many rows of a Gaussian with the same mean and covariance, through the same estimate",
+        "2",
+        null="the covariance alone, without any curvature or clusters",
     ),
     Term(
         "rotated_gradients",
