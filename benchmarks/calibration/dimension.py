@@ -73,11 +73,9 @@ def _manifolds() -> Iterator[tuple[str, int, Callable[[int, int], np.ndarray]]]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         truth = BenchmarkManifolds(random_state=0).truth
-    for name, known in truth["Intrinsic Dimension"].items():
-        yield (
-            str(name),
-            int(known),
-            lambda number, seed, name=name: BenchmarkManifolds(random_state=seed, noise_type="normal").generate(
-                name=name, n=number
-            ),
-        )
+    for name, known, width in zip(truth.index, truth["Intrinsic Dimension"], truth["Number of variables"], strict=True):
+
+        def draw(number: int, seed: int, name: str = name, known: int = known, width: int = width) -> np.ndarray:
+            return BenchmarkManifolds(random_state=seed).generate(name=name, n=number, dim=int(width), d=int(known))
+
+        yield str(name), int(known), draw

@@ -9,7 +9,11 @@ __version__ = "0.1.0"
 _HOMES = {
     "Spectrum": "geometry.spectrum",
     "spectrum": "geometry.spectrum",
-    "tangent_basis": "geometry.subspace",
+    "tangent_basis": "geometry.proxies",
+    "semi_nmf": "geometry.seminmf",
+    "Concepts": "geometry.seminmf",
+    "intrinsic_dimension": "geometry.dimension",
+    "Estimate": "geometry.dimension",
     "energy_share": "geometry.subspace",
     "anisotropy_share": "geometry.subspace",
     "Alignment": "protocol.alignment",
@@ -33,6 +37,8 @@ _HOMES = {
 __all__ = [
     "Alignment",
     "AnisoscopeError",
+    "Concepts",
+    "Estimate",
     "InputError",
     "Look",
     "ModelError",
@@ -48,9 +54,11 @@ __all__ = [
     "anisotropy_share",
     "capture_curve",
     "energy_share",
+    "intrinsic_dimension",
     "measure",
     "open_run",
     "open_runs",
+    "semi_nmf",
     "spectrum",
     "tangent_basis",
 ]
@@ -60,8 +68,11 @@ if TYPE_CHECKING:
     from .capture.windows import Windows
     from .claims.verdict import Verdict
     from .errors import AnisoscopeError, InputError, ModelError, StoreError, TextError
+    from .geometry.dimension import Estimate, intrinsic_dimension
+    from .geometry.proxies import tangent_basis
+    from .geometry.seminmf import Concepts, semi_nmf
     from .geometry.spectrum import Spectrum, spectrum
-    from .geometry.subspace import anisotropy_share, energy_share, tangent_basis
+    from .geometry.subspace import anisotropy_share, energy_share
     from .loops.scope import Scope
     from .protocol.alignment import Alignment, alignment, capture_curve
     from .protocol.measure import measure

@@ -9,6 +9,7 @@ from scipy import stats
 
 from anisoscope.errors import InputError
 from anisoscope.geometry.moments import Moments
+from anisoscope.geometry.proxies import tangent_basis
 from anisoscope.geometry.subspace import (
     ColouredDraws,
     Parts,
@@ -23,7 +24,6 @@ from anisoscope.geometry.subspace import (
     normal_energy,
     orthonormal_basis,
     principal_directions,
-    tangent_basis,
 )
 from reference import shares
 
@@ -130,7 +130,7 @@ def test_more_directions_than_the_rows_span_are_refused(dtype: type) -> None:
 
 @pytest.mark.usefixtures("shape_checks_off")
 def test_an_unknown_proxy_and_a_crooked_basis_are_named() -> None:
-    with pytest.raises(InputError, match="unknown proxy 'umap'; wanted one of pca, svd"):
+    with pytest.raises(InputError, match="unknown method 'umap'; wanted one of semi-nmf, pca, svd, local"):
         tangent_basis(rows(9), 2, "umap")
     with pytest.raises(InputError, match=r"the columns of q are not orthonormal \(off by 1\): take torch.linalg.qr"):
         energy_share(rows(9), np.ones((10, 2)) / 10**0.5)

@@ -60,25 +60,6 @@ def numerical_rank(eigenvalues: Float[Tensor, " d"], num_rows: int, centred: boo
     return min(above, num_rows - 1 if centred else num_rows)
 
 
-def tangent_basis(h: object, k: int, method: Method = "pca") -> Tensor:
-    """The leading k directions of activations `h` (N, D) as an orthonormal (D, k) basis in the input's dtype.
-
-    >>> import torch
-    >>> q = tangent_basis(torch.randn(200, 6), k=2)
-    >>> q.shape, bool(torch.allclose(q.T @ q, torch.eye(2), atol=1e-5))
-    (torch.Size([6, 2]), True)
-    """
-    rows = rows_of(h, least=2)
-    check_rank(k, rows.shape[1])
-    moments = Moments.of(rows)
-    values, basis = principal_directions(moments, method)
-    floor = 1e-14 * float(moments.mean.square().sum())
-    values = values.where(values > floor, torch.zeros_like(values))
-    check_rank(k, rows.shape[1], numerical_rank(values, rows.shape[0], method == "pca"))
-    dtype = h.dtype if isinstance(h, Tensor) else rows.dtype
-    return basis[:, :k].to(dtype)
-
-
 def orthonormal_basis(q: object, width: int) -> Tensor:
     """`q` as a float64 (D, k) tensor, checked to have orthonormal columns."""
     basis = rows_of(q, "q").double()
