@@ -137,6 +137,19 @@ def test_intervals_cover_the_mean_of_the_estimator(correlated: bool) -> None:
         assert 0.87 < spread / np.log(value).std() < 1.2
 
 
+def test_regions_of_unlike_dimension_do_not_widen_intervals_many_times() -> None:
+    """That rows of a region agree is no covariance of rows: without a bound intervals were over twice too wide."""
+    rng = np.random.default_rng(14)
+    found = []
+    for _ in range(60):
+        flat = (rng.random(400) < 0.5)[:, None]
+        x = np.where(flat, 0, 20) + rng.normal(size=(400, 8)) * np.where(flat, np.arange(8) < 2, 1)
+        found.append(estimates(x, ("twonn", "mle")))
+    for method in ("twonn", "mle"):
+        spread = np.mean([float(each[method].replicates[1:].log().std()) for each in found])
+        assert 0.8 < spread / np.log([each[method].value for each in found]).std() < 1.8
+
+
 def test_few_sequences_make_wide_intervals() -> None:
     """As wide as a t interval over eight: 1.29 times the plain resampling."""
     x, units = gaussian(13, 200, 3), np.arange(200) // 25
