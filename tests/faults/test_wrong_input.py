@@ -121,7 +121,45 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
         lambda: an.tangent_basis(np.ones((60, 6)), 3),
         "rank k = 3, but all rows of the activations are the same: fit on rows that differ"),
     "a proxy that does not exist": (
-        lambda: an.tangent_basis(H, 3, "ica"), "unknown proxy 'ica'; wanted one of pca, svd"),  # type: ignore[arg-type]
+        lambda: an.tangent_basis(H, 3, "ica"),  # type: ignore[call-overload]
+        "unknown method 'ica'; wanted one of semi-nmf, pca, svd, local, random-concepts"),
+    "too few neighbours": (
+        lambda: an.tangent_basis(H[:7], 2, "local"), "h has 7 rows; wanted at least 8, 4 neighbours for each of k = 2"),
+    # an.semi_nmf
+    "k = 0, concepts": (lambda: an.semi_nmf(H, 0), "rank k = 0; wanted a whole number of at least 1"),
+    "k = D, concepts": (
+        lambda: an.semi_nmf(H, 6), "rank k = 6 leaves no normal directions in D = 6 coordinates: take k < 6"),
+    "k > rank, concepts": (
+        lambda: an.semi_nmf(H[:, [0, 0, 0, 1]], 3),
+        "rank k = 3, but the activations have rank 2 only (constant, repeated or too few rows): take k <= 2, or fit on "
+        "more rows"),
+    "constant rows, concepts": (
+        lambda: an.semi_nmf(np.ones((60, 6)), 2),
+        "rank k = 2, but all rows of the activations are the same: fit on rows that differ"),
+    "NaN, concepts": (lambda: an.semi_nmf(holding(np.nan), 2), f"h holds NaN in row 3 {NOT_FINITE}"),
+    "rows of another width, concepts": (
+        lambda: an.semi_nmf(H, 2).encode(H[:, :4]),
+        "h has shape (60, 4); these concepts were fitted on rows of width D = 6"),
+    # an.intrinsic_dimension
+    "too few rows for a dimension": (
+        lambda: an.intrinsic_dimension(H[:8]),
+        "h has 8 rows, 8 of them different; this dimension needs at least 10 that differ: give more rows"),
+    "too few rows for 20 neighbours": (
+        lambda: an.intrinsic_dimension(H[:15], "mle"),
+        "h has 15 rows, 15 of them different; this dimension needs at least 21 that differ: give more rows"),
+    "copies of a few rows": (
+        lambda: an.intrinsic_dimension(np.repeat(H[:5], 10, 0)),
+        "h has 50 rows, 5 of them different; this dimension needs at least 10 that differ: give more rows"),
+    "constant rows, dimension": (
+        lambda: an.intrinsic_dimension(np.ones((50, 6))),
+        "h has 50 rows, all the same (constant activations); this dimension needs at least 10 that differ: give more "
+        "rows"),
+    "an estimator that does not exist": (
+        lambda: an.intrinsic_dimension(H, "ph"),  # type: ignore[arg-type]
+        "unknown method 'ph'; wanted one of twonn, twonn-ml, twonn-20, gride, mle"),
+    "sequences of another length, dimension": (
+        lambda: an.intrinsic_dimension(H, sequences=[1, 2]), "sequences has shape (2,) for 60 rows; wanted (60,), one "
+        "a row"),
     # an.energy_share, an.anisotropy_share
     "NaN gradients": (lambda: an.energy_share(holding(np.nan), Q), f"g holds NaN in row 3 {NOT_FINITE}"),
     "zero gradients, energy": (lambda: an.energy_share(G * 0, Q), f"all gradients in g {ALL_ZERO}"),

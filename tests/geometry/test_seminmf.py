@@ -1,5 +1,6 @@
 """Semi-NMF: its bounds, its descent and its codes, against plain updates and active sets, on planted concepts."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import hypothesis
@@ -102,6 +103,31 @@ def test_the_descent_never_rises_and_more_rounds_continue_it(h: np.ndarray, monk
         assert long[: len(short)] == short
 
 
+def test_the_descent_ends_where_only_the_cone_would_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+    h, concepts = planted(1)
+    early = semi_nmf(h, 5)
+    monkeypatch.setattr(seminmf, "_ENOUGH", -1.0)
+    late = semi_nmf(h, 5)
+    assert early.num_rounds < late.num_rounds
+    assert late.error < early.error < reference.bounds(h, 5)[1] / 5
+    assert cosines(early.concepts.numpy(), concepts).mean() > cosines(late.concepts.numpy(), concepts).mean()
+
+
+def test_an_unused_concept_begins_anew_where_rows_are_explained_worst() -> None:
+    y = torch.from_numpy(planted(18)[0]).float()
+    start = torch.nn.functional.normalize(y[:4], dim=1)
+    start[3] = -y.mean(0) / y.mean(0).norm()
+    w, _ = seminmf._descend(y, start, 8, enough=0.0)
+    np.testing.assert_allclose(w.norm(dim=1), 1, atol=1e-5)
+
+
+def test_the_cone_is_tilted_to_the_heavier_side() -> None:
+    y = torch.randn(500, 6)
+    for side in (1.0, -1.0):
+        y[:, 2] = side * torch.rand(500).pow(4)
+        assert seminmf._tilted_cone(y, 3, 0.25)[2, 2] * side > 0
+
+
 def test_the_error_is_below_that_of_plain_updates() -> None:
     for h in (planted(4)[0], planted(5, k=8)[0] + 1.0):
         assert semi_nmf(h, 5).error < reference.error(h, *reference.multiplicative(h, 5, 100))
@@ -198,6 +224,15 @@ def test_stability_tells_a_planted_concept_from_one_that_half_of_the_sequences_l
     assert seen.stable.tolist() == steady.tolist()
     assert seen.cosines.numpy()[~steady] < 0.3
     assert seen.cosines.shape == seen.found.shape == (6,)
+    order = [3, 0, 5, 1, 4, 2]
+    turned = replace(found, concepts=found.concepts[order]).stability(h, np.repeat(np.arange(16), 100))
+    torch.testing.assert_close(turned.cosines, seen.cosines[order])
+    torch.testing.assert_close(turned.found, seen.found[order])
+
+
+def test_a_stable_concept_comes_back_on_both_halves_and_is_what_came_back() -> None:
+    seen = seminmf.Stability(torch.tensor([0.9, 0.9, 0.6, 0.7]), torch.tensor([0.9, 0.6, 0.9, 0.7]))
+    assert seen.stable.tolist() == [True, False, False, True]
 
 
 def test_halves_are_of_sequences_in_order_of_appearance() -> None:
@@ -291,8 +326,10 @@ def test_cuda_gives_what_the_cpu_gives() -> None:
     h = torch.from_numpy(planted(17, n=6000)[0]).float()
     one, other = fit_concepts(h, 5), fit_concepts(h.cuda(), 5)
     assert other.concepts.is_cuda
-    # Float32 products in another order, over forty rounds.
-    assert other.error == pytest.approx(one.error, abs=1e-5)
-    torch.testing.assert_close(other.concepts.cpu(), one.concepts, atol=1e-3, rtol=0)
-    torch.testing.assert_close(other.encode(h.cuda()).cpu(), one.codes, atol=2e-3 * float(one.codes.max()), rtol=0)
-    assert (other.stability(h.cuda()).cosines.cpu() - one.stability(h).cosines).abs().max() < 1e-3
+    # Float32 products in another order, over forty rounds; where rows nearly tie, concepts may come in another order.
+    assert other.error == pytest.approx(one.error, abs=1e-4)
+    assert cosines(one.concepts.numpy(), other.concepts.cpu().numpy()).min() > 0.999
+    again = replace(one, concepts=one.concepts.cuda())
+    torch.testing.assert_close(again.encode(h.cuda()).cpu(), one.codes, atol=1e-5 * float(one.codes.max()), rtol=0)
+    torch.testing.assert_close(other.encode(h.cuda()), other.codes, atol=1e-5 * float(one.codes.max()), rtol=0)
+    assert other.stability(h.cuda()).stable.all()

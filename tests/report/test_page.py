@@ -105,7 +105,7 @@ def test_landmarks_language_and_labels(page):
     for attributes in document.all("a"):
         assert str(attributes["href"])[1:] in ids
     charts = [attributes for attributes in document.all("div") if attributes.get("class") == "chart"]
-    assert len(charts) == 6  # three figures for two runs; arrays have no loss
+    assert len(charts) == 8  # four figures for two runs; arrays have no loss
     assert all(attributes["role"] == "img" and attributes["aria-label"] for attributes in charts)
 
 

@@ -121,10 +121,10 @@ def dimension_profile(
         by_rows[size] = of(rows[shuffled[:size]], sample.units[shuffled[:size]])
     scales = [2**i for i in range(sample.near.indices.shape[1].bit_length() - 1)]
     by_scale = {n1: sample.estimate("gride", (2 * n1, partial(_gride, n1=n1))) for n1 in scales}
-    return DimensionProfile(by_rows[num_rows], of(_surrogate(rows, seed), sample.units), by_rows, by_scale)
+    return DimensionProfile(by_rows[num_rows], of(surrogate(rows, seed), sample.units), by_rows, by_scale)
 
 
-def _surrogate(rows: Float[Tensor, "n d"], seed: int) -> Float[Tensor, "n d"]:
+def surrogate(rows: Float[Tensor, "n d"], seed: int = 0) -> Float[Tensor, "n d"]:
     """As many rows of a Gaussian with the same covariance."""
     values, vectors = eigenbasis(Moments.of(rows).covariance)
     drawn = np.random.default_rng([seed, *rows.shape]).standard_normal(rows.shape, dtype=np.float32)

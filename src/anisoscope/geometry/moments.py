@@ -43,11 +43,10 @@ def rows_of(x: object, name: str = "h", least: int = 1) -> Tensor:
         raise InputError(f"{name} has shape {tuple(tensor.shape)}; wanted {wanted}: give more of them")
     if tensor.dtype not in (torch.float32, torch.float64):
         tensor = tensor.float()
-    finite = torch.isfinite(tensor)
-    if not finite.all():
-        bad = int((~finite).any(1).nonzero()[0])
+    infinite = torch.cat([~torch.isfinite(part).all(1) for part in tensor.split(_CHUNK_ROWS)])
+    if infinite.any():
+        bad, count = int(infinite.nonzero()[0]), int(infinite.sum())
         kind = "NaN" if bool(torch.isnan(tensor[bad]).any()) else "Inf"
-        count = int((~finite).any(1).sum())
         raise InputError(
             f"{name} holds {kind} in row {bad} ({count} of {tensor.shape[0]} rows are not finite): "
             "drop those rows, or mend the model that made them"

@@ -81,7 +81,8 @@ def principal_angles(q: object, p: object) -> Float[Tensor, " k"]:
     [0.0, 1.5707963267948966]
     """
     width = rows_of(q, "q").shape[0]
-    q_dk, p_dj = orthonormal_basis(q, width), orthonormal_basis(p, width)
+    q_dk = orthonormal_basis(q, width)
+    p_dj = orthonormal_basis(p, width).to(q_dk.device)
     if q_dk.shape[1] < p_dj.shape[1]:
         q_dk, p_dj = p_dj, q_dk
     overlap = q_dk.T @ p_dj
@@ -330,7 +331,7 @@ def energy_share(g: object, q: object) -> float:
     0.36
     """
     moment = SecondMoment.of(Moments.of(_gradient_rows(g)))
-    return moment.energy_share(orthonormal_basis(q, moment.width))
+    return moment.energy_share(orthonormal_basis(q, moment.width).to(moment.matrix.device))
 
 
 def anisotropy_share(g: object, q: object) -> float:
@@ -342,4 +343,4 @@ def anisotropy_share(g: object, q: object) -> float:
     moment = SecondMoment.of(Moments.of(_gradient_rows(g)))
     if moment.is_even:
         raise InputError("the gradients are spread exactly evenly: they have no anisotropy to share out")
-    return moment.anisotropy_share(orthonormal_basis(q, moment.width))
+    return moment.anisotropy_share(orthonormal_basis(q, moment.width).to(moment.matrix.device))

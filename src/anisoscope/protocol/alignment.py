@@ -80,7 +80,7 @@ def _checked(h_fit: object, g_test: object, h_test: object | None) -> tuple[Tens
         if Moments.of(rows).is_constant:
             raise InputError(f"all rows of {name} are the same (constant activations); wanted rows that differ")
     dtype = torch.promote_types(fit.dtype, gradients.dtype)
-    return fit.to(dtype), gradients.to(dtype), beside.to(dtype)
+    return fit.to(dtype), gradients.to(fit.device, dtype), beside.to(fit.device, dtype)
 
 
 def alignment(

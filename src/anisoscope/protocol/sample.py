@@ -8,7 +8,7 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..geometry.clusters import local_isotropy
-from ..geometry.dimension import METHODS, _surrogate, estimates
+from ..geometry.dimension import METHODS, estimates, surrogate
 
 if TYPE_CHECKING:
     from .gauge import Write
@@ -53,7 +53,7 @@ class Sample:
         try:
             found = estimates(rows, METHODS if full else METHODS[:1], sequences=codes, counts=mine)
             isotropy = local_isotropy(rows, codes, len(present)) if full else None
-            gaussian = estimates(_surrogate(rows, 0), METHODS, sequences=codes, counts=mine) if full else {}
+            gaussian = estimates(surrogate(rows), METHODS, sequences=codes, counts=mine) if full else {}
         except InputError as error:
             return str(error)
         for method, one in found.items():

@@ -22,6 +22,7 @@ _TIPS = {
     "x": alt.Tooltip("x:Q", title="share of variance", format=".1%"),
     "y": alt.Tooltip("y:Q", title="share of gradient energy", format=".1%"),
     "times": alt.Tooltip("times:Q", title="times chance", format=".2f"),
+    "dimension": alt.Tooltip("dimension:Q", title="dimension", format=".1f"),
     "loss": alt.Tooltip("loss:Q", title="loss", format=".3f"),
     "between": alt.Tooltip("between:N", title="interval"),
     "chance": alt.Tooltip("chance:Q", title="chance", format=".1%"),

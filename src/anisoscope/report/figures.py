@@ -10,7 +10,7 @@ from .curve import capture_curve
 from .maps import class_width, enrichment_map
 from .palette import DIVERGING, SERIES, series_of
 from .rows import RunRows
-from .training import BESIDE, energy_over_steps, loss_over_steps
+from .training import BESIDE, dimension_over_steps, energy_over_steps, loss_over_steps
 from .words import FIGURES, title_of
 
 
@@ -76,6 +76,16 @@ def figures(runs: Sequence[RunRows]) -> list[Figure]:
         ),
         _figure("energy", runs, energy_over_steps, [_BOLD, Key("single blocks", "measure", width=1), *lines]),
         _figure("map", runs, partial(enrichment_map, width=width), _class_keys(width)),
+        _figure(
+            "dimension",
+            runs,
+            dimension_over_steps,
+            [
+                Key("median over blocks", "measure", width=3.2),
+                Key("single blocks", "measure", width=1),
+                Key("Gaussians of the same covariance", "muted", dash="2 4"),
+            ],
+        ),
         _figure("loss", runs, loss_over_steps, [Key("loss", "measure", width=2.5), *guess] if guess else []),
     ]
 

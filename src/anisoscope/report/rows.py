@@ -134,10 +134,17 @@ class RunRows:
         return found
 
     def loss(self) -> list[Row]:
-        mine = (pc.field("statistic") == "loss") & (pc.field("layer") == "") & (pc.field("control") == "")
+        return self._rows((pc.field("statistic") == "loss") & (pc.field("layer") == "") & (pc.field("control") == ""))
+
+    def shape(self, statistic: str) -> list[Row]:
+        """A score of the activations in the primary view, by look and layer; `series` is "" or its control."""
+        mine = (pc.field("statistic") == statistic) & (pc.field("view") == self.view) & (pc.field("proxy") == "")
+        return [row | {"series": row["control"]} for row in self._rows(mine & _SITES)]
+
+    def _rows(self, chosen: pc.Expression) -> list[Row]:
         looks = {step: look for look, step in enumerate(self.steps)}
-        rows = [row | {"look": looks[row["step"]]} for row in self.metrics.filter(mine).to_pylist()]
-        return sorted(rows, key=lambda row: row["look"])
+        rows = [row | {"look": looks[row["step"]]} for row in self.metrics.filter(chosen).to_pylist()]
+        return sorted(rows, key=lambda row: (row["look"], row["depth"] or 0))
 
 
 def _key(row: Row, control: str) -> tuple[Any, ...]:

@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 import altair as alt
+import numpy as np
 
 from .canvas import INK, MEASURE, MUTED, PERCENT, Drawing, finish, in_words, layered, named, records, scale, tips
 from .rows import MEDIAN, Row, RunRows
@@ -37,6 +38,39 @@ def energy_over_steps(run: RunRows) -> Drawing | None:
     ).add_params(alt.param(name="depth", value=MEDIAN))
     said = ("depth", "layer", "series", "name", "at", "at_step", "y", "low", "high", "interval", "n")
     return finish(chart, 330, shares=records([row | _when(row) for row in rows], *said))
+
+
+def dimension_over_steps(run: RunRows) -> Drawing | None:
+    """Intrinsic dimension of the activations over training: block by block, their median, and that of Gaussians."""
+    rows = [row | _when(row) for row in run.shape("intrinsic_dimension_twonn")]
+    groups: dict[tuple[int, str], list[Row]] = {}
+    for row in [row for row in rows if row["depth"] > 0] or rows:
+        groups.setdefault((row["look"], row["series"]), []).append(row)
+    rows = [row for row in rows if not row["series"]]
+    for group in groups.values():
+        middle = {name: float(np.median([row[name] for row in group])) for name in ("value", "n")}
+        nothing = {"depth": MEDIAN, "layer": "median over blocks", "low": None, "high": None}
+        rows.append(group[0] | middle | nothing)
+    if not rows:
+        return None
+    rows = [row | {"dimension": row["value"], "name": title_of(row["series"] or "intrinsic_dimension_twonn")}
+            for row in rows]  # fmt: skip
+    x, y = step_axis(run), alt.Y("dimension:Q", title="dimensions", axis=alt.Axis(tickCount=5)).scale(zero=True)
+    base = named("dimensions", ".1f")
+    single = base.transform_filter(f"datum.depth !== {MEDIAN}")
+    mine, gaussian = (
+        base.transform_filter(f"datum.depth === {MEDIAN} && datum.series === '{name}'") for name in ("", "gaussian")
+    )
+    tooltip = tips("name", "layer", "at_step", "dimension", "between", "n")
+    chart = layered(
+        single.mark_line(color=MEASURE, strokeWidth=1, opacity=0.35).encode(x, y, detail="depth:N"),
+        gaussian.mark_line(color=MUTED, strokeDash=[2, 4], strokeWidth=1.5).encode(x, y),
+        gaussian.mark_point(color=MUTED, filled=True, size=40, opacity=1).encode(x, y),
+        mine.mark_line(color=MEASURE, strokeWidth=3.2).encode(x, y),
+        base.mark_point(size=110, opacity=0, fill=INK).encode(x, y, tooltip=tooltip),
+    )
+    said = ("depth", "layer", "series", "name", "at", "at_step", "dimension", "low", "high", "interval", "n")
+    return finish(chart, 230, dimensions=records(rows, *said))
 
 
 def _when(row: Row) -> Row:

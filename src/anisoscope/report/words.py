@@ -1,6 +1,6 @@
 """The plain words of the page: what a badge, a test, a unit means to somebody who has read no paper. Data only."""
 
-from ..store.vocabulary import CONTROLS, PROXIES
+from ..store.vocabulary import CONTROLS, PROXIES, STATISTICS
 
 # outcome -> (sign on the badge, tone, what it means)
 OUTCOMES = {
@@ -81,6 +81,15 @@ FIGURES = {
         "chance.",
         _NO_GRADIENTS,
     ),
+    "dimension": (
+        "The activations themselves",
+        "In how many directions do activations vary, seen from nearby?",
+        "TwoNN on at most 4,096 test tokens a block; point at a line for its 95% interval over test sequences. The "
+        "dotted line is as many rows of Gaussians with the same covariance, measured at the first look and at the "
+        "last: where the activations lie below it, they lie on something curved or clustered, and not merely in few "
+        "directions. All such estimates read too low in many dimensions; the gap is what counts.",
+        "No intrinsic dimension was measured in this run: it takes ten different test tokens or more.",
+    ),
     "loss": (
         "The loss",
         "Did the model learn anything at all?",
@@ -97,5 +106,5 @@ def title_of(series: str) -> str:
     >>> title_of("next_directions"), title_of("hunch")
     ('the next directions', 'hunch')
     """
-    known = CONTROLS | PROXIES
+    known = CONTROLS | PROXIES | STATISTICS
     return known[series].title if series in known else series or "the leading directions"
