@@ -52,6 +52,23 @@ def test_the_loss_stands_beside_a_uniform_guess_where_one_is_known(run):
     assert lines == [0, 1]
 
 
+def test_the_dimension_is_drawn_block_by_block_beside_its_gaussian(run):
+    rows = [
+        {
+            "step": step, "layer": f"blocks.{i}", "depth": i, "site": "block", "view": run.view, "control": control,
+            "statistic": "intrinsic_dimension_twonn", "value": 10.0 * i + step, "interval": "sequences", "n": 90,
+        }
+        for step in (0, 1) for i in (0, 1, 2, 3) for control in ("", "gaussian")
+    ]  # fmt: skip
+    drawing = training.dimension_over_steps(replace(run, metrics=table(rows, METRICS)))
+    drawn = with_data(drawing)["datasets"]["dimensions"]
+    assert {row["layer"] for row in drawn} == {"blocks.1", "blocks.2", "blocks.3", "median over blocks"}, "no embedding"
+    middle = {(row["at"], row["series"]): row["dimension"] for row in drawn if row["depth"] == MEDIAN}
+    assert middle == {(step, series): 20 + step for step in (0, 1) for series in ("", "gaussian")}
+    assert vl_convert.vegalite_to_svg(json.dumps(with_data(drawing))).count("stroke-dasharray") == 1
+    assert training.dimension_over_steps(replace(run, metrics=table([], METRICS))) is None
+
+
 def test_the_curve_goes_from_none_to_all_and_stays_below_its_oracle(run):
     drawn = with_data(curve.capture_curve(run, 1))["datasets"]["curve"]
     rows = sorted(

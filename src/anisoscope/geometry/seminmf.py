@@ -17,12 +17,12 @@ from .moments import Moments, rows_of
 from .subspace import check_rank, eigenbasis, numerical_rank
 
 STABLE_COSINE = 0.7
-_SPARSE_ROUNDS, _FEW_ROUNDS, _ALL_ROUNDS = 20, 20, 12
+_SPARSE_ROUNDS, _FEW_ROUNDS, _ALL_ROUNDS = 20, 16, 12
 _FEW_ROWS = 8192
 # The price of a code in the first rounds, in units of the root mean square length of the rows: what makes each concept
 # a direction that some rows nearly point along. At the bottom of the error alone all codes are positive and any
 # change of basis inside the cone is as good: the concepts of two halves of the data then share nothing but the span.
-_PRICE = 0.03
+_PRICE = 0.06
 _ENOUGH = 0.01  # of the way from the lower to the upper bound (squared): below, cones only grow away from the rows
 _MOMENTUM = 0.7
 _CHUNK_ROWS = 4096

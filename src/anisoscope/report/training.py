@@ -43,8 +43,9 @@ def energy_over_steps(run: RunRows) -> Drawing | None:
 def dimension_over_steps(run: RunRows) -> Drawing | None:
     """Intrinsic dimension of the activations over training: block by block, their median, and that of Gaussians."""
     rows = [row | _when(row) for row in run.shape("intrinsic_dimension_twonn")]
+    rows = [row for row in rows if row["depth"] > 0] or rows
     groups: dict[tuple[int, str], list[Row]] = {}
-    for row in [row for row in rows if row["depth"] > 0] or rows:
+    for row in rows:
         groups.setdefault((row["look"], row["series"]), []).append(row)
     rows = [row for row in rows if not row["series"]]
     for group in groups.values():
