@@ -101,9 +101,8 @@ class Concepts:
         one, two = (fit_concepts(half, k, self.seed).concepts.double() for half in (rows[~late], rows[late]))
         of_one, of_two, cosines = _matched(one, two)
         means = torch.nn.functional.normalize(one[of_one] + two[of_two], dim=1)
-        mine, pair, found = _matched(self.concepts.double(), means)
-        order = mine.argsort()
-        return Stability(cosines[pair][order], found[order])
+        _, pair, found = _matched(self.concepts.double(), means)
+        return Stability(cosines[pair], found)
 
     def __repr__(self) -> str:
         low, high = self.error_bounds
@@ -426,7 +425,7 @@ def _second_half(sequences: object, num_rows: int) -> Bool[Tensor, " n"]:
 
 
 def _matched(one: Float[Tensor, "k d"], two: Float[Tensor, "k d"]) -> tuple[Tensor, Tensor, Tensor]:
-    """Pairs of rows (of length one) with the largest sum of cosines: their places in both, and their cosines."""
+    """Pairs of rows (of length one) with the largest sum of cosines, in the order of `one`: places in both, cosines."""
     cosines = one @ two.T
     rows, columns = (torch.from_numpy(part) for part in linear_sum_assignment(-cosines.cpu().numpy()))
     return rows.to(one.device), columns.to(one.device), cosines[rows, columns]
