@@ -36,6 +36,10 @@ _SMALLEST_SAMPLE = 128  # of the curve over rows
 class Estimate:
     """An intrinsic dimension with its 95% interval.
 
+    >>> found = intrinsic_dimension(torch.randn(300, 2, generator=torch.Generator().manual_seed(0)))
+    >>> found.method, found.num_rows, found.low < found.value < found.high
+    ('twonn', 300, True)
+
     The interval says how far the estimate would move with other rows (other sequences, where they are given): it covers
     the mean of this estimator at this number of rows: in trials (Gaussians of 2 to 30 dimensions, 1,024 and 4,096 rows;
     32 to 128 sequences of alike tokens; 200 to 500 repetitions each) in 90 to 97% with the three TwoNN fits, in 90 to

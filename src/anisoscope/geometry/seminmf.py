@@ -52,6 +52,11 @@ class Concepts:
     `error` is |H - UW| / |H|; no rank k can be below `error_bounds[0]` (truncated SVD of rank k), and a converged fit
     is not above `error_bounds[1]` (of rank k - 1). `errors`: after each round on all rows, never rising. `shifted`: the
     fit began from a shifted SVD, because successive projections ended above the bound: its concepts mean little.
+
+    >>> mixed = torch.rand(200, 3, generator=torch.Generator().manual_seed(0)) @ torch.eye(3, 8)
+    >>> found = semi_nmf(mixed, 3)
+    >>> bool(torch.allclose(found.encode(mixed), found.codes, atol=1e-5)), found.basis().shape
+    (True, torch.Size([8, 3]))
     """
 
     codes: Float[Tensor, "n k"]
