@@ -1,16 +1,13 @@
 """Is our semi-NMF nearer to the bound than interpreto's SemiNMF and than plain updates, and how much faster?
 
-    python benchmarks/bench_seminmf.py [--threads 2] [--repeats 3] [--real ARRAYS.npz]
+    python -m benchmarks.bench_seminmf [ARRAYS.npz]
 
 Synthetic rows: 256 concepts with Zipf-weighted, non-negative sparse codes, a mean, and Gaussian noise whose variances
-fall as 1/i; 16384 x 768, float32. `--real`: an .npz with one (N, D) array a layer and `sequences` (N,); there sparsity
+fall as 1/i; 16384 x 768, float32. ARRAYS: an .npz with one (N, D) array a layer and `sequences` (N,); there sparsity
 and the matched cosine of concepts between the two halves of the sequences are told too.
 interpreto (its solver is overcomplete's) takes part where it can be imported; all at their default settings.
 """
 
-import argparse
-import os
-import platform
 import statistics
 import sys
 import time
@@ -22,6 +19,10 @@ import torch
 from scipy.optimize import linear_sum_assignment
 
 from anisoscope.geometry.seminmf import _second_half, semi_nmf
+
+from .calibration.table import markdown
+
+RANKS, REPEATS = (16, 64), 3
 
 Fit = Callable[[torch.Tensor, int, int], tuple[torch.Tensor, torch.Tensor]]
 
@@ -110,50 +111,38 @@ def scores(h: torch.Tensor, k: int, fits: dict[str, Fit], repeats: int) -> dict[
     return found
 
 
-def row(h: torch.Tensor, k: int, fit: Fit, found: list[Score], halves: torch.Tensor | None) -> str:
+def cells(h: torch.Tensor, k: int, fit: Fit, found: list[Score], halves: torch.Tensor | None) -> list[str]:
     low, high = bounds(h, k)
     took_s, errors, sparsity = zip(*found, strict=True)
-    cells = [
+    shared = [] if halves is None else [f"{matched(fit(h[~halves], k, 0)[1], fit(h[halves], k, 1)[1]):.2f}"]
+    return [
         f"{low:.5f}-{high:.5f}",
         f"{statistics.median(errors):.5f} ({min(errors):.5f}-{max(errors):.5f})",
         f"{statistics.median(sparsity):.3f}",
         f"{statistics.median(took_s):.2f} ({min(took_s):.2f}-{max(took_s):.2f})",
+        *shared,
     ]
-    if halves is not None:
-        cells.append(f"{matched(fit(h[~halves], k, 0)[1], fit(h[halves], k, 1)[1]):.2f}")
-    return " | ".join(cells)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--real", metavar="ARRAYS.npz")
-    parser.add_argument("--ranks", type=int, nargs="+", default=[16, 64])
-    options = parser.parse_args()
-    torch.set_num_threads(options.threads)
+def run(real: str = "") -> str:
+    """Both ranks on the synthetic rows, or on the arrays of a file."""
     halves, clouds = None, {"synthetic": synthetic()}
-    if options.real:
-        with np.load(options.real) as arrays:
+    if real:
+        with np.load(real) as arrays:
             halves = _second_half(arrays["sequences"], len(arrays["sequences"]))
             clouds = {name: torch.from_numpy(arrays[name]) for name in arrays.files if name != "sequences"}
     fits = contestants()
     for fit in fits.values():  # warm
         fit(torch.randn(512, 32), 4, 0)
-    print(
-        f"torch {torch.__version__}, {options.threads} threads, {platform.processor() or platform.machine()}, "
-        f"load {os.getloadavg()[0]:.1f}\n"
-    )
-    print(
-        "| rows, k | | bounds | error, median (spread) | Hoyer | seconds, median (spread) |"
-        + " halves |" * bool(options.real)
-    )
-    print("|" + "---|" * (7 if options.real else 6))
-    for name, h in clouds.items():
-        for k in options.ranks:
-            for who, found in scores(h, k, fits, options.repeats).items():
-                print(f"| {name} {h.shape[0]} x {h.shape[1]}, {k} | {who} | {row(h, k, fits[who], found, halves)} |")
+    lines = [
+        [f"{name} {h.shape[0]} x {h.shape[1]}, {k}", who, *cells(h, k, fits[who], found, halves)]
+        for name, h in clouds.items()
+        for k in RANKS
+        for who, found in scores(h, k, fits, REPEATS).items()
+    ]
+    head = ["rows, k", "", "bounds", "error, median (spread)", "Hoyer", "seconds, median (spread)"]
+    return markdown([*head, *(["halves"] if real else [])], lines)
 
 
 if __name__ == "__main__":
-    main()
+    print(run(*sys.argv[1:]))
