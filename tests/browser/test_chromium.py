@@ -14,7 +14,7 @@ from .conftest import open_page
 
 def test_every_chart_is_drawn(opened):
     charts = opened.page.locator(".chart")
-    assert charts.count() == 6
+    assert charts.count() == 8
     for at in range(charts.count()):
         chart = charts.nth(at)
         assert chart.get_attribute("data-drawn") == "yes"
