@@ -10,6 +10,8 @@ from anisoscope.errors import InputError
 from anisoscope.geometry import dimension
 from anisoscope.geometry.dimension import METHODS, dimension_profile, estimates, intrinsic_dimension
 from anisoscope.geometry.inference import resampling_counts
+from anisoscope.geometry.moments import Moments
+from anisoscope.geometry.subspace import gaussian_like
 from reference import dimension as reference
 
 
@@ -180,7 +182,7 @@ def test_the_profile_holds_estimate_surrogate_and_curves() -> None:
 
 def test_the_surrogate_has_the_covariance_of_the_rows() -> None:
     x = gaussian(11, 3000, 6) * np.linspace(5, 0.2, 6) @ np.linalg.qr(np.random.default_rng(1).normal(size=(6, 6)))[0]
-    drawn = dimension.surrogate(torch.from_numpy(x), seed=0)
+    drawn = gaussian_like(Moments.of(torch.from_numpy(x)), len(x))
     assert drawn.shape == x.shape
     wanted = np.cov(x.T)
     # Each entry by the spread of both coordinates: 1 / sqrt(3000) is one standard error, and 36 entries are compared.

@@ -57,6 +57,7 @@ def test_between_full_looks_one_estimate_is_written() -> None:
     protocol = Protocol((2,))
     full, core = (by_key(protocol.observe(a_look(h, g, sequences))) for _ in range(2))
     assert core[TWONN]["value"] == full[TWONN]["value"]
+    assert (*TWONN[:3], "gaussian", TWONN[4]) in core, "no number without its null"
     only = {key[4] for key in full if key[4].startswith("intrinsic") or "inside" in key[4]} - {TWONN[4]}
     assert len(only) == 6
     assert not only & {key[4] for key in core}

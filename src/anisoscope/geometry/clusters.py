@@ -15,6 +15,7 @@ from torch.nn.functional import one_hot
 from ..errors import InputError
 from .inference import first_order
 from .moments import Moments, rows_of
+from .subspace import gaussian_like
 
 MAX_CLUSTERS = 10
 MIN_SILHOUETTE = 0.1  # below it the rows are one cluster
@@ -79,11 +80,7 @@ def local_isotropy(
     spread = moments.covariance.trace().sqrt()  # its unit from here on: float32 suffices if nothing overflows it
     weights = torch.ones(int(units.max()) + 1 if num_units is None else num_units, dtype=rows.dtype, device=rows.device)
     seen = _measure(rows / spread, units, weights.clone().requires_grad_(), rng)
-    # A hair on the diagonal: a covariance without full rank would have no factor.
-    hair = 1e-12 * torch.eye(moments.width, dtype=rows.dtype, device=rows.device)
-    half = torch.linalg.cholesky(moments.covariance / spread**2 + hair).float()
-    normal = torch.from_numpy(rng.standard_normal(rows.shape, dtype=np.float32)).to(rows.device)
-    drawn = (normal @ half.T).double() + moments.mean / spread
+    drawn = gaussian_like(moments, len(rows), seed) / spread
     return replace(seen, surrogate=_measure(drawn, units, weights, rng))
 
 

@@ -18,7 +18,7 @@ from .inference import first_order, interval, resampling_counts, stretched
 from .moments import Moments, rows_of
 from .neighbours import Neighbours, nearest_neighbours
 from .projections import sum_by_unit
-from .subspace import eigenbasis
+from .subspace import gaussian_like
 
 Method = Literal["twonn", "twonn-ml", "twonn-20", "gride", "mle"]
 Found = tuple[float, Float[Tensor, " n"], int]
@@ -125,14 +125,8 @@ def dimension_profile(
         by_rows[size] = of(rows[shuffled[:size]], sample.units[shuffled[:size]])
     scales = [2**i for i in range(sample.near.indices.shape[1].bit_length() - 1)]
     by_scale = {n1: sample.estimate("gride", (2 * n1, partial(_gride, n1=n1))) for n1 in scales}
-    return DimensionProfile(by_rows[num_rows], of(surrogate(rows, seed), sample.units), by_rows, by_scale)
-
-
-def surrogate(rows: Float[Tensor, "n d"], seed: int = 0) -> Float[Tensor, "n d"]:
-    """As many rows of a Gaussian with the same covariance."""
-    values, vectors = eigenbasis(Moments.of(rows).covariance)
-    drawn = np.random.default_rng([seed, *rows.shape]).standard_normal(rows.shape, dtype=np.float32)
-    return torch.from_numpy(drawn).to(rows) @ (vectors * values.clamp(min=0).sqrt()).T.to(rows.dtype)
+    gaussian = gaussian_like(Moments.of(rows), num_rows, seed).to(rows.dtype)
+    return DimensionProfile(by_rows[num_rows], of(gaussian, sample.units), by_rows, by_scale)
 
 
 def _num_neighbours(method: str) -> int:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ..errors import InputError
 from .moments import Moments, rows_of
-from .subspace import check_rank, eigenbasis, numerical_rank
+from .subspace import check_rank, eigenbasis, gaussian_like, numerical_rank
 
 STABLE_COSINE = 0.7
 _SPARSE_ROUNDS, _FEW_ROUNDS, _ALL_ROUNDS = 20, 16, 12
@@ -146,10 +146,7 @@ def random_concepts(moments: Moments, k: int, num_rows: int, seed: int = 0) -> C
     >>> random_concepts(Moments.of(torch.randn(500, 6)), 2, num_rows=300).basis().shape
     torch.Size([6, 2])
     """
-    values, vectors = eigenbasis(moments.covariance)
-    normal = np.random.default_rng([seed, num_rows]).standard_normal((num_rows, moments.width), dtype=np.float32)
-    colour = (vectors * values.clamp(min=0).sqrt()).T
-    return fit_concepts(torch.from_numpy(normal).to(colour) @ colour + moments.mean, k, seed, torch.float32)
+    return fit_concepts(gaussian_like(moments, num_rows, seed), k, seed, torch.float32)
 
 
 def fit_concepts(rows: Float[Tensor, "n d"], k: int, seed: int = 0, dtype: torch.dtype | None = None) -> Concepts:

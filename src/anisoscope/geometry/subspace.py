@@ -30,6 +30,20 @@ def eigenbasis(symmetric: Float[Tensor, "d d"]) -> tuple[Float[Tensor, " d"], Fl
     return values, vectors * torch.where(peaks < 0, -1.0, 1.0)
 
 
+def gaussian_like(moments: Moments, num_rows: int, seed: int = 0) -> Float[Tensor, "n d"]:
+    """Independent rows of a Gaussian with the same mean and covariance: what a cloud owes to anything beyond them.
+
+    >>> drawn = Moments.of(gaussian_like(Moments.of(torch.randn(50, 3)), 400))
+    >>> drawn.count, drawn.width
+    (400, 3)
+    """
+    values, vectors = eigenbasis(moments.covariance)
+    drawn = np.random.default_rng([seed, num_rows, moments.width]).standard_normal(
+        (num_rows, moments.width), np.float32
+    )
+    return torch.from_numpy(drawn).to(vectors) @ (vectors * values.clamp(min=0).sqrt()).T + moments.mean
+
+
 def principal_directions(moments: Moments, method: Method = "pca") -> tuple[Float[Tensor, " d"], Float[Tensor, "d d"]]:
     """All principal directions of a cloud, leading ones first: centred (`pca`) or about the origin (`svd`)."""
     if method not in METHODS:

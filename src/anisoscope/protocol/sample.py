@@ -8,7 +8,9 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..geometry.clusters import local_isotropy
-from ..geometry.dimension import METHODS, estimates, surrogate
+from ..geometry.dimension import METHODS, estimates
+from ..geometry.moments import Moments
+from ..geometry.subspace import gaussian_like
 
 if TYPE_CHECKING:
     from .gauge import Write
@@ -42,18 +44,20 @@ class Sample:
         self._units.append(units)
 
     def write(self, write: "Write", counts: Float[Tensor, "b1 u"], full: bool) -> str:
-        """The default estimator of the dimension; `full`: all of them, clusters, and the same of a Gaussian. Returns
-        why there is nothing to write, or nothing.
+        """The dimension by the default estimator, `full`: by all of them, and clusters; always beside a Gaussian's.
+        Returns why there is nothing to write, or nothing.
         """
         rows, units = torch.cat(self._rows), torch.cat(self._units)
         present, codes = torch.unique(units, return_inverse=True)  # a sequence may have no row in the view
         if len(present) < 2:
             return "an intrinsic dimension needs rows of two sequences or more"
         mine = counts[:, present]
+        methods = METHODS if full else METHODS[:1]
         try:
-            found = estimates(rows, METHODS if full else METHODS[:1], sequences=codes, counts=mine)
+            found = estimates(rows, methods, sequences=codes, counts=mine)
+            drawn = gaussian_like(Moments.of(rows), len(rows)).to(rows.dtype)
+            gaussian = estimates(drawn, methods, sequences=codes, counts=mine)
             isotropy = local_isotropy(rows, codes, len(present)) if full else None
-            gaussian = estimates(surrogate(rows), METHODS, sequences=codes, counts=mine) if full else {}
         except InputError as error:
             return str(error)
         for method, one in found.items():

@@ -85,9 +85,9 @@ FIGURES = {
         "The activations themselves",
         "In how many directions do activations vary, seen from nearby?",
         "TwoNN on at most 4,096 test tokens a block; point at a line for its 95% interval over test sequences. The "
-        "dotted line is as many rows of Gaussians with the same covariance, measured at the first look and at the "
-        "last: where the activations lie below it, they lie on something curved or clustered, and not merely in few "
-        "directions. All such estimates read too low in many dimensions; the gap is what counts.",
+        "dotted line is as many rows of Gaussians with the same covariance: where the activations lie below it, they "
+        "lie on something curved or clustered, and not merely in few directions. All such estimates read too low in "
+        "many dimensions; the gap is what counts.",
         "No intrinsic dimension was measured in this run: it takes ten different test tokens or more.",
     ),
     "loss": (
