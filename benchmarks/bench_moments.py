@@ -92,7 +92,7 @@ def uncertainty() -> str:
 
     found = in_turn(
         {
-            "200 replicates and 200 draws, D = 768, k = 16": both,
+            "200 replicates and 200 draws, D = 768, k = 16, eigh known": both,
             "eigh of the layer": lambda: torch.linalg.eigh(second.matrix),
         }
     )

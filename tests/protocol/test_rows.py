@@ -7,7 +7,9 @@ import pytest
 import torch
 from scipy import stats
 
-from anisoscope.geometry.inference import resampling_counts, stretched
+from anisoscope.geometry.inference import draw_p, resampling_counts, stretched
+from anisoscope.geometry.moments import Moments
+from anisoscope.geometry.subspace import SecondMoment, even_draws
 from anisoscope.protocol.observe import Observation, Protocol, primary_rank
 from protocol.looks import WIDTH, a_look, arrays, stored
 from reference import rows as slow
@@ -168,6 +170,20 @@ def test_p_values_are_those_among_random_normal_draws() -> None:
     ]
     assert max(ps) > 0.3
     assert min(ps) >= least
+
+
+def test_p_is_taken_among_even_draws_of_the_whole_space() -> None:
+    """Directions outside the proxy hold the less the more it does: among them p is too small (10% alarms for 5%)."""
+    h, _, sequences, _ = arrays(10)
+    g = np.random.default_rng(10).normal(size=h.shape)  # no preference: a p that says something
+    seen = by_key(Protocol((2,)).observe(a_look(h, {"true": g}, sequences)))
+    second = SecondMoment.of(Moments.of(torch.from_numpy(g[~slow.halves(sequences)])))
+    for rank in (PRIMARY, 2):
+        row, draws = seen["pca", rank, "all", "", "energy_share"], even_draws(second, rank, 200)
+        assert row["p"] == pytest.approx(draw_p(row["value"], draws.energy)), rank
+        q = torch.from_numpy(shares.principal(h[slow.halves(sequences)], True)[:, :rank])
+        outside = even_draws(second, rank, 200, outside=q)
+        assert row["p"] != draw_p(row["value"], outside.energy), "the two can be told apart here"
 
 
 def test_replicates_and_intervals_are_those_of_the_sequences_drawn_again() -> None:
